@@ -75,4 +75,6 @@ impl RequiredScope {
 pub struct RouteRule {
     pub policy: AuthPolicy,
     pub required_scopes: Vec<RequiredScope>,
+    /// As [`Route::is_for_viewers`](super::Route::is_for_viewers) says.
+    pub is_for_viewers: bool,
 }

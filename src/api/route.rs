@@ -6,7 +6,7 @@ use super::op::{Operation, Shape};
 use super::org_source::OrgSource;
 use super::request::RawArgs;
 use super::required_scope::{RequiredScope, ScopeReach, TargetFinder};
-use crate::auth::{AuthPolicy, ScopeName};
+use crate::auth::{AuthPolicy, Role, ScopeName};
 use crate::base::Result;
 
 /// An HTTP method.
@@ -52,6 +52,8 @@ pub struct Route {
     pub required_scopes: Vec<RequiredScope>,
     /// Whether every API key may call it, whatever its scopes: it is about the key itself.
     pub needs_no_scope: bool,
+    /// Whether it changes nothing but what is the caller's own: then viewers may call it, too.
+    pub of_own_account: bool,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
     /// Its summary in one line.
@@ -94,6 +96,7 @@ impl Route {
             policy,
             required_scopes: Vec::new(),
             needs_no_scope: false,
+            of_own_account: false,
             name,
             about: "",
             org_source,
@@ -186,6 +189,12 @@ impl Route {
         self
     }
 
+    /// Lets viewers call it although it changes something: nothing but what is the caller's own.
+    pub fn of_own_account(mut self) -> Self {
+        self.of_own_account = true;
+        self
+    }
+
     fn needs_reaching(mut self, name: ScopeName, reach: ScopeReach) -> Self {
         self.required_scopes.push(RequiredScope { name, reach });
         self
@@ -273,6 +282,24 @@ impl Route {
     /// Whether it changes anything.
     pub fn changes(&self) -> bool {
         self.operation.shape == Shape::Write
+    }
+
+    /// Whether viewers may call it: it changes nothing, and takes no scope of a key that would, or it is
+    /// about the caller's own account. A new route that writes is not for them.
+    pub fn is_for_viewers(&self) -> bool {
+        let only_reads = self.required_scopes.iter().all(|scope| scope.name.is_read());
+        self.of_own_account || self.operation.shape.only_reads() && only_reads
+    }
+
+    /// Requires what it asks of the role of a member of the organization; what is about none asks nothing.
+    ///
+    /// # Errors
+    /// 403 as [`AuthPolicy::require_role`].
+    pub fn require_role(&self, role: Role) -> Result<()> {
+        match self.policy.role {
+            Some(_) => self.policy.require_role(role, self.is_for_viewers()),
+            None => Ok(()),
+        }
     }
 
     /// Whether it evaluates `If-Match`.

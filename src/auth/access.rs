@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::basis::{Access, AccessBasis, grant_required};
 use super::credential_cache::{CredentialCache, Validity};
+use super::policy::member_required;
 use super::raw_credential::RawCredential;
 use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, Membership, Organization, ResourceType, Role,
@@ -161,6 +162,11 @@ impl Caller {
         std::iter::once(self.user()).chain(sponsor.map(|sponsor| sponsor.user))
     }
 
+    /// Whether the role lets the caller change what is the organization's: a viewer only reads it.
+    pub fn may_write(&self) -> bool {
+        self.role >= Role::Member
+    }
+
     /// Whether the role is admin or owner.
     pub fn is_admin(&self) -> bool {
         self.role >= Role::Admin
@@ -171,17 +177,26 @@ impl Caller {
         matches!(self.identity.credential, Credential::Session(_))
     }
 
-    /// Whether the credential's scopes cover `name` on this target; without one, on everything. Lists
-    /// are filtered by it.
+    /// Whether the role permits what a scope is for, with whatever credential.
+    fn role_covers(&self, name: ScopeName) -> bool {
+        self.may_write() || name.is_read()
+    }
+
+    /// Whether the role and the credential's scopes cover `name` on this target; without one, on
+    /// everything. Lists are filtered by it.
     pub fn covers(&self, name: ScopeName, target: Option<&ScopeTarget>) -> bool {
-        self.identity.key_access().is_none_or(|access| access.covers(name, target))
+        let access = self.identity.key_access();
+        self.role_covers(name) && access.is_none_or(|access| access.covers(name, target))
     }
 
     /// Requires a scope beside those that the route declares.
     ///
     /// # Errors
-    /// 403 that names the scope.
+    /// 403 that names the scope; 403 for a viewer unless it changes nothing.
     pub fn require_scope(&self, name: ScopeName, target: Option<&ScopeTarget>) -> Result<()> {
+        if !self.role_covers(name) {
+            return Err(member_required());
+        }
         self.identity.key_access().map_or(Ok(()), |access| access.require(name, target))
     }
 

@@ -54,6 +54,15 @@ pub const SESSION_MEMBER: AuthPolicy = AuthPolicy::new(Session, Some(Role::Membe
 /// An admin or owner of the organization, by session.
 pub const SESSION_ADMIN: AuthPolicy = AuthPolicy::new(Session, Some(Role::Admin));
 
+/// The error of a viewer who would change something.
+pub(super) fn member_required() -> Error {
+    Error::forbidden(
+        "member_required",
+        "a viewer reads and changes nothing; ask an owner or admin of the organization for the role \
+         member",
+    )
+}
+
 impl AuthPolicy {
     /// A policy without public reading.
     pub const fn new(credential: RequiredCredential, role: Option<Role>) -> Self {
@@ -85,18 +94,19 @@ impl AuthPolicy {
         self.role >= Some(Role::Admin)
     }
 
-    /// Requires what the policy asks of a member's role.
+    /// Requires what the policy asks of a member's role; viewers need that the route is for them
+    /// (`Route::is_for_viewers`): it changes nothing but the account of who calls it.
     ///
     /// # Errors
-    /// 403 for a member where an admin is required.
-    pub fn require_role(self, role: Role) -> Result<()> {
-        if !self.needs_admin() || role >= Role::Admin {
-            return Ok(());
+    /// 403 for a member where an admin is required, and for a viewer where a member is.
+    pub fn require_role(self, role: Role, is_for_viewers: bool) -> Result<()> {
+        if self.needs_admin() && role < Role::Admin {
+            return Err(Error::forbidden(
+                "admin_required",
+                "only an owner or admin of the organization may do this",
+            ));
         }
-        Err(Error::forbidden(
-            "admin_required",
-            "only an owner or admin of the organization may do this",
-        ))
+        if is_for_viewers || role >= Role::Member { Ok(()) } else { Err(member_required()) }
     }
 
     /// Requires that API keys, valid or not, are accepted.
@@ -113,5 +123,30 @@ impl AuthPolicy {
             "this takes the session of a signed-in person, as Authorization: Bearer <token>; API \
              keys are not accepted here",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_viewer_may_what_is_for_viewers_and_nothing_that_takes_an_admin() {
+        let code = |policy: AuthPolicy, role, is_for_viewers| {
+            policy.require_role(role, is_for_viewers).err().map(|error| error.code())
+        };
+        for policy in [MEMBER, SESSION_MEMBER, MEMBER_OR_PUBLIC] {
+            assert_eq!(code(policy, Role::Viewer, true), None);
+            assert_eq!(code(policy, Role::Viewer, false), Some("member_required"));
+            for role in [Role::Member, Role::Admin, Role::Owner] {
+                assert_eq!(code(policy, role, false), None);
+            }
+        }
+        for policy in [ADMIN, SESSION_ADMIN, INSTALLATION_ADMIN] {
+            for role in [Role::Viewer, Role::Member] {
+                assert_eq!(code(policy, role, true), Some("admin_required"));
+            }
+            assert_eq!(code(policy, Role::Admin, false), None);
+        }
     }
 }

@@ -185,6 +185,8 @@ impl Record for Organization {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "OrganizationRole")]
 pub enum Role {
+    /// Reads what members read, and changes nothing but the own account.
+    Viewer,
     /// Works in the organization.
     Member,
     /// Manages members, keys and resources.
@@ -192,7 +194,7 @@ pub enum Role {
     /// Like an admin, and also manages owners.
     Owner,
 }
-crate::store::stored_enum!(Role { Member = 0, Admin = 1, Owner = 2 });
+crate::store::stored_enum!(Role { Member = 0, Admin = 1, Owner = 2, Viewer = 3 });
 
 /// The membership of a user in an organization.
 #[derive(Clone, Debug, Encode, Decode)]

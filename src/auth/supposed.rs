@@ -26,8 +26,8 @@ pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result
 }
 
 /// Returns the caller that somebody who made or set something at this time is now, as through a key of
-/// the sponsor if there was one; `None` if either is no member of the view's organization any more, or
-/// had not proved the address of the account yet ([`User::accepts_made`]).
+/// the sponsor if there was one; `None` if either is no member of the view's organization any more, only
+/// a viewer, or had not proved the address of the account yet ([`User::accepts_made`]).
 pub fn present_caller(
     view: &View,
     user: Id<User>,
@@ -51,5 +51,5 @@ pub fn present_caller(
         caller.identity.sponsor =
             Some(Sponsor { user: sponsor, name: person.name.to_string(), role });
     }
-    Ok(Some(caller))
+    Ok(Some(caller).filter(Caller::may_write))
 }

@@ -201,8 +201,16 @@ impl Api {
     /// and its state, only the call itself tells.
     pub fn may(&self, method: Method, path: &str, role: Role, of_installation: bool) -> bool {
         self.calls.find(method, path).is_ok_and(|(route, _)| {
-            route.policy.role <= Some(role) && (of_installation || !route.policy.installation)
+            route.require_role(role).is_ok() && (of_installation || !route.policy.installation)
         })
+    }
+
+    /// Requires what a route asks of the role of its callers.
+    ///
+    /// # Errors
+    /// 403 as that of the route; 500 if there is none.
+    pub fn require_role(&self, method: Method, path: &str, role: Role) -> Result<()> {
+        self.calls.find(method, path)?.0.require_role(role)
     }
 
     async fn with_query<T: DeserializeOwned>(

@@ -11,6 +11,7 @@ use super::problems::Problems;
 use super::reply::Reply;
 use super::sections::{self, Section};
 use super::visit::{Membership, User, Visit};
+use crate::auth::Role;
 use crate::base::{Error, Result};
 
 /// What every template has as `frame`.
@@ -28,6 +29,9 @@ pub struct Frame {
     pub theme: Option<&'static str>,
     pub user: Option<User>,
     pub member: Option<Membership>,
+    /// Whether the visitor may change what is the organization's, where every member may: controls for
+    /// that are absent for a viewer.
+    pub may_write: bool,
     /// The visitor's other organizations.
     pub others: Vec<Membership>,
     /// The text that an earlier form left.
@@ -85,6 +89,7 @@ impl Frame {
             crumbs: Vec::new(),
             theme: visit.theme,
             user: visit.session.as_ref().map(|session| session.user.clone()),
+            may_write: member.as_ref().is_none_or(|member| member.role >= Role::Member),
             member,
             others,
             flash: visit.flash,

@@ -48,7 +48,7 @@ impl Member {
 
     /// Its name as an approver.
     pub fn as_approver(&self) -> String {
-        texts::approver(&self.name, self.email_verified)
+        texts::approver(&self.name, self.role, self.email_verified)
     }
 }
 

@@ -118,15 +118,17 @@ pub fn invisible(count: impl std::borrow::Borrow<usize>) -> String {
 /// The name of a role.
 pub fn role(role: &Role) -> &'static str {
     match role {
+        Role::Viewer => "Viewer",
         Role::Member => "Member",
         Role::Admin => "Admin",
         Role::Owner => "Owner",
     }
 }
 
-/// Who is to approve deployments: whoever nobody vouches for cannot.
-pub fn approver(name: &str, is_verified: bool) -> String {
+/// Who is to approve deployments: a viewer cannot, nor can whoever nobody vouches for.
+pub fn approver(name: &str, role: Role, is_verified: bool) -> String {
     match is_verified {
+        _ if role < Role::Member => format!("{name} (cannot approve: a viewer)"),
         true => name.into(),
         false => format!("{name} (cannot approve yet: nobody vouches for the e-mail address)"),
     }

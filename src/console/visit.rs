@@ -166,6 +166,7 @@ impl Visit {
         if self.may(method, path) {
             return Ok(());
         }
+        self.api.require_role(method, path, self.member().role)?;
         Err(Error::forbidden(
             "admin_required",
             "only an owner or admin of the organization may do this",

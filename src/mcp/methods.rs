@@ -12,7 +12,7 @@ use super::revision::{negotiated, supported};
 use super::strict::{List, Registry};
 use super::tools::Tools;
 use super::{completion, listen, prompts, resources};
-use crate::auth::{Credential, ScopeName};
+use crate::auth::{Credential, Role, ScopeName};
 use crate::http::ResponseBody;
 
 /// How to begin, for models.
@@ -56,7 +56,7 @@ pub async fn answer(
             let message = "params.cursor is of no page: the list of tools has one".into();
             return Err(Failure::new(INVALID_PARAMS, message));
         }
-        ("tools/list", _) => Outcome::kept(&tools.list(era), era, HOUR_MS, true),
+        ("tools/list", _) => Box::pin(listed_tools(tools, &api, era)).await?,
         ("tools/call", _) => tools.call(&mut api, head, params, era).await?,
         // Boxed: a call of a tool, which is frequent, does not take their memory.
         ("prompts/list", _) => Box::pin(prompts::list(&api, &params, era)).await?,
@@ -72,6 +72,14 @@ pub async fn answer(
         _ => return Err(unknown(era)),
     };
     Ok(Answer::Outcome(outcome))
+}
+
+/// The tools that the role of the key may call: all for members, and for viewers those that change
+/// nothing, which are for nobody else to keep.
+async fn listed_tools(tools: &Tools, api: &Api, era: Era) -> Result<Outcome, Failure> {
+    let role = api.executor().key_role(&api.identity).await?.unwrap_or(Role::Viewer);
+    let ttl_ms = if role >= Role::Member { HOUR_MS } else { 0 };
+    Ok(Outcome::kept(&tools.list(era, role), era, ttl_ms, role >= Role::Member))
 }
 
 /// What this server can do. Lists change too often to tell everybody of it; what changes is told of

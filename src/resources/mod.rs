@@ -78,8 +78,10 @@ const EXPLAINED: Resource = Resource { routes: explained, ..Resource::EMPTY };
 /// What the routes require, by the names of their actions.
 static RULES: LazyLock<BTreeMap<&'static str, RouteRule>> = LazyLock::new(|| {
     let rule = |route: Route| {
+        // What is about no organization asks nobody's role.
+        let is_for_viewers = route.policy.role.is_none() || route.is_for_viewers();
         let Route { name, policy, required_scopes, .. } = route;
-        (name, RouteRule { policy, required_scopes })
+        (name, RouteRule { policy, required_scopes, is_for_viewers })
     };
     routes().into_iter().map(rule).collect()
 });

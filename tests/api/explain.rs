@@ -108,6 +108,11 @@ fn subjects(acme: &Fixture, things: &[Thing]) -> Vec<Subject> {
         acme.owner.post("/access-grants", body).ok();
     }
     let (admin, admin_id) = acme.person("Dora", Role::Admin);
+    let (viewer, viewer_id) = acme.person("Vera", Role::Member);
+    for thing in things.iter().filter(|thing| thing.slug == "vault") {
+        let body = json!({"userId": viewer_id, "resourceType": thing.kind, "resourceId": thing.id});
+        acme.owner.post("/access-grants", body).ok();
+    }
     let mut subjects = vec![
         Subject {
             name: "a member",
@@ -124,6 +129,11 @@ fn subjects(acme: &Fixture, things: &[Thing]) -> Vec<Subject> {
             caller: admin.clone(),
             parameter: format!("userId={admin_id}"),
         },
+        Subject {
+            name: "a viewer with grants",
+            caller: viewer.clone(),
+            parameter: format!("userId={viewer_id}"),
+        },
     ];
     let scopes = json!(["artifact:publish@vault", "environment:write@open", "secret:write"]);
     for (name, of, access) in [
@@ -132,6 +142,7 @@ fn subjects(acme: &Fixture, things: &[Thing]) -> Vec<Subject> {
         ("an admin's key", &admin, json!("full")),
         ("an admin's key with scopes", &admin, scopes.clone()),
         ("a key with scopes and grants", &granted, scopes),
+        ("a viewer's key with grants", &viewer, json!("full")),
     ] {
         let made = of.post("/api-keys", json!({"name": "k", "access": access})).ok();
         subjects.push(Subject {
@@ -140,6 +151,9 @@ fn subjects(acme: &Fixture, things: &[Thing]) -> Vec<Subject> {
             parameter: format!("keyId={}", made["id"].as_str().unwrap()),
         });
     }
+    acme.owner
+        .patch(&format!("/organizations/members/{viewer_id}"), json!({"role": "viewer"}))
+        .ok();
     subjects
 }
 

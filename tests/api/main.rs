@@ -75,6 +75,7 @@ mod system;
 mod teams;
 mod tools;
 mod upgrades;
+mod viewers;
 mod wake_table;
 mod waking;
 mod watching;

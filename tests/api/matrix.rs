@@ -250,6 +250,8 @@ enum Relation {
     Ungranted,
     /// A member with these grants.
     With(&'static [Granted]),
+    /// A viewer with all grants.
+    Viewer,
     Administrator,
 }
 
@@ -271,7 +273,34 @@ enum Answer {
     LetIn,
 }
 
-fn answer(whom: For, by: By, takes: &[Granted], asking: &Asking) -> Option<Answer> {
+/// The operations of members that only read, by what they are called in every resource.
+const READS: [&str; 16] = [
+    "list",
+    "list_all",
+    "list_prompts",
+    "get",
+    "content",
+    "diff",
+    "dependents",
+    "history",
+    "usage",
+    "deployed",
+    "compile",
+    "render",
+    "preview",
+    "check",
+    "search",
+    // A key of one's own.
+    "rotate",
+];
+
+/// Whether a viewer may do what a member may.
+fn is_for_viewers(name: &str) -> bool {
+    let of_resource = name.split('.').next_back().unwrap();
+    READS.contains(&of_resource) || matches!(name, "api_key.delete")
+}
+
+fn answer((name, whom, by): (&str, For, By), takes: &[Granted], asking: &Asking) -> Option<Answer> {
     let (relation, is_key) = (asking.relation, asking.is_key);
     Some(match (whom, relation) {
         (Anybody, _) => return None,
@@ -283,6 +312,7 @@ fn answer(whom: For, by: By, takes: &[Granted], asking: &Asking) -> Option<Answe
         (_, Relation::Stranger | Relation::Left) => Answer::Refused(404, "organization_not_found"),
         (_, Relation::Administrator) => Answer::LetIn,
         (Admin, _) => Answer::Refused(403, "admin_required"),
+        (_, Relation::Viewer) if !is_for_viewers(name) => Answer::Refused(403, "member_required"),
         (_, Relation::Ungranted) if !takes.is_empty() => Answer::Nothing,
         (_, Relation::With(grants)) if takes.iter().any(|one| !grants.contains(one)) => {
             Answer::Nothing
@@ -350,21 +380,26 @@ fn everybody(acme: &Fixture, vault: &mut Vault) -> Vec<Asking> {
     let (demoted, demoted_id) = acme.person("demoted", Role::Admin);
     let (maker, maker_id) = acme.person("maker", Role::Member);
     let (approver, approver_id) = acme.person("approver", Role::Member);
-    let keys = [&left, &demoted, &maker, &approver].map(key_of);
-    ALL.into_iter().for_each(|kind| drop(grant(&left_id, kind)));
+    let (viewer, viewer_id) = acme.person("viewer", Role::Admin);
+    let keys = [&left, &demoted, &maker, &approver, &viewer].map(key_of);
+    for id in [&left_id, &viewer_id] {
+        ALL.into_iter().for_each(|kind| drop(grant(id, kind)));
+    }
     let made = ALL.map(|kind| grant(&maker_id, kind));
     vault.made_by(&maker);
     made.iter().for_each(|grant| drop(acme.owner.delete(&format!("/access-grants/{grant}")).ok()));
     acme.owner.delete(&member(&left_id)).ok();
     acme.owner.patch(&member(&demoted_id), json!({"role": "member"})).ok();
+    acme.owner.patch(&member(&viewer_id), json!({"role": "viewer"})).ok();
     let environment = format!("/environments/{}", vault.ids["environmentId"]);
-    let approvals = json!({"approvals": {"approverIds": [approver_id]}});
+    let approvals = json!({"approvals": {"approverIds": [approver_id, viewer_id]}});
     acme.owner.patch(&environment, approvals).ok();
-    let [left_key, demoted_key, maker_key, approver_key] = keys;
+    let [left_key, demoted_key, maker_key, approver_key, viewer_key] = keys;
     add("who has left", Relation::Left, left, left_key);
     add("a demoted admin", Relation::Ungranted, demoted, demoted_key);
     add("the maker, whose grants ended", Relation::Ungranted, maker, maker_key);
     add("the approver, without a grant", Relation::Ungranted, approver, approver_key);
+    add("a viewer with all grants", Relation::Viewer, viewer, viewer_key);
     all
 }
 
@@ -416,7 +451,8 @@ fn everybody_is_answered_as_the_reference_says() {
             let fields = vault.fields(route);
             let takes = takes(&vault, route, &fields);
             for asking in &everybody {
-                let Some(expected) = answer(whom, by, &takes, asking) else { continue };
+                let operation = (route.name, whom, by);
+                let Some(expected) = answer(operation, &takes, asking) else { continue };
                 if !wanted(route, expected) {
                     continue;
                 }

@@ -131,6 +131,9 @@ enum Kind {
     Outsider {
         key: bool,
     },
+    Viewer {
+        key: bool,
+    },
     Member {
         key: bool,
     },
@@ -161,6 +164,7 @@ fn expected(route: &Route, kind: Kind) -> Expected {
         kind,
         Refused { key: true }
             | Outsider { key: true }
+            | Viewer { key: true }
             | Member { key: true }
             | Admin { key: true, .. }
     );
@@ -174,7 +178,16 @@ fn expected(route: &Route, kind: Kind) -> Expected {
         Anonymous | Refused { .. } => Expected::Refused(401, "unauthenticated"),
         _ if !policy.needs_credential() => Expected::Anything,
         Outsider { .. } if of_an_organization => Expected::Refused(404, "organization_not_found"),
-        Member { .. } if policy.needs_admin() => Expected::Refused(403, "admin_required"),
+        Member { .. } | Viewer { .. } if policy.needs_admin() => {
+            Expected::Refused(403, "admin_required")
+        }
+        // Its sample is of a key with full access.
+        Viewer { .. } if route.name == "api_key.create" => {
+            Expected::Refused(403, "member_required")
+        }
+        Viewer { .. } if of_an_organization && !route.is_for_viewers() => {
+            Expected::Refused(403, "member_required")
+        }
         Admin { first_owner: false, .. } if policy.installation => {
             Expected::Refused(403, "installation_admin_required")
         }
@@ -245,6 +258,13 @@ fn callers(running: &Running, acme: &Fixture) -> Vec<(&'static str, Kind, Caller
     all.push(("the key of somebody removed", Refused { key: true }, gone_key));
     all.push(("the session of a demoted admin", Member { key: false }, low));
     all.push(("the key of a demoted admin", Member { key: true }, low_key));
+    let (viewer, viewer_id) = running.person(acme, "viewer", Role::Admin);
+    let viewer_key = key_of(&viewer);
+    acme.owner
+        .patch(&format!("/organizations/members/{viewer_id}"), json!({"role": "viewer"}))
+        .ok();
+    all.push(("a viewer's session", Viewer { key: false }, viewer));
+    all.push(("a viewer's key", Viewer { key: true }, viewer_key));
 
     let revoked = acme.owner.post("/api-keys", json!({"name": "revoked"})).ok();
     acme.owner.delete(&format!("/api-keys/{}", revoked["id"].as_str().unwrap())).ok();

@@ -185,7 +185,10 @@ fn is_plain(page: &Page) {
 /// Fails unless somebody finds the pages that they are to find, and no others.
 #[track_caller]
 fn finds_its_pages(person: &str, pages: &BTreeMap<String, Page>) {
-    for needed in [
+    let is_viewer = person == "vera";
+    let written: &[&str] =
+        if is_viewer { &[] } else { &["/o/acme/tools/new", "/o/acme/deployments/new"] };
+    let read = [
         "/account",
         "/o/acme/prompts/main",
         "/o/acme/prompts/main/notes/compare",
@@ -194,7 +197,6 @@ fn finds_its_pages(person: &str, pages: &BTreeMap<String, Page>) {
         "/o/acme/settings/keys/new",
         "/o/acme/settings/providers",
         "/o/acme/operations/channels",
-        "/o/acme/tools/new",
         "/o/acme/teams/crew/board",
         "/o/acme/teams/crew/tasks/1",
         "/o/acme/teams/crew/timeline",
@@ -203,14 +205,40 @@ fn finds_its_pages(person: &str, pages: &BTreeMap<String, Page>) {
         "/o/acme/settings/model-prices",
         "/o/acme/agents/scribe/versions/1",
         "/o/acme/fleets",
-        "/o/acme/deployments/new",
-    ] {
-        assert!(pages.contains_key(needed), "{person} finds no {needed}");
+    ];
+    for needed in read.iter().chain(written) {
+        assert!(pages.contains_key(*needed), "{person} finds no {needed}");
+    }
+    if is_viewer {
+        let forms = pages.keys().filter(|path| is_of_a_form(path)).map(|path| template(path));
+        let forms: BTreeSet<_> = forms.collect();
+        assert!(forms.iter().eq(VIEWERS_FORMS), "{forms:?}");
     }
     let may_create = pages.contains_key("/o/acme/registries/new");
-    assert_eq!(may_create, person != "ben", "{person}");
+    assert_eq!(may_create, !["vera", "ben"].contains(&person), "{person}");
     let sees_system = pages.contains_key("/o/acme/operations/system");
     assert_eq!(sees_system, person == "ada", "{person}");
+}
+
+/// The pages with a form alone that a viewer finds: their own keys, and leaving.
+const VIEWERS_FORMS: [&str; 3] =
+    ["/o/acme/settings/keys/new", "/o/acme/settings/members/{id}/delete", "/organizations/new"];
+
+/// The buttons that a viewer is offered: of their own account, and what only looks.
+const VIEWERS_BUTTONS: [&str; 5] = [
+    "/account",
+    "/account/password",
+    "/o/acme/governance/check",
+    "/o/acme/settings/keys/new",
+    "/organizations/new",
+];
+
+/// Whether a path is that of a page on which something is made, changed or deleted.
+fn is_of_a_form(path: &str) -> bool {
+    let path = path.split('?').next().unwrap();
+    let last = path.rsplit('/').next().unwrap();
+    let is_new = last == "new" || last.starts_with("new-") || path.contains("/new/");
+    is_new || ["add", "delete", "edit", "invite", "labels", "remove", "upload"].contains(&last)
 }
 
 /// A path without what differs from run to run: its query, ids, and names that are encoded.
@@ -266,9 +294,12 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
     let known = ANSWERS.iter().flat_map(|(is, kinds)| kinds.iter().map(move |kind| (*kind, *is)));
     let known: BTreeMap<_, _> = known.collect();
     let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
-    for (person, number) in [("ben", 65), ("grace", 113), ("ada", 113)] {
+    for (person, number) in
+        [("vera", VIEWERS_BUTTONS.len()), ("ben", 65), ("grace", 113), ("ada", 113)]
+    {
         // One for each, so that nobody finds what others have done.
         let server = Running::new();
+        server.add("vera", "viewer");
         server.add("ben", "member");
         server.add("grace", "admin");
         fill(&server);
@@ -284,6 +315,9 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
         }
         if answered.len() != number {
             wrong.push(format!("{person} is offered {} kinds", answered.len()));
+        }
+        if person == "vera" && !answered.keys().eq(VIEWERS_BUTTONS.iter()) {
+            wrong.push(format!("{person} is offered {:?}", answered.keys()));
         }
         used.extend(answered.into_keys());
     }
@@ -305,6 +339,45 @@ fn a_member_who_is_refused_reads_what_they_lack() {
     let refused = ben.get("/o/acme/prompts/main");
     assert_eq!(refused.status, 403);
     refused.shows("An owner or admin of the organization can give you a role or a grant");
+}
+
+#[test]
+fn a_viewer_is_refused_what_they_enter_by_hand_and_reads_why() {
+    let server = Running::new();
+    server.add("vera", "viewer");
+    fill(&server);
+    fill_teams(&server);
+    let vera = server.signed_in("vera@acme.test");
+    for path in [
+        "/o/acme/prompts/main/notes/edit",
+        "/o/acme/prompts/main/notes/labels",
+        "/o/acme/prompts/main/notes/versions/1.1.0/delete",
+        "/o/acme/registries/main/new",
+        "/o/acme/agents/herald/edit",
+        "/o/acme/agents/herald/delete",
+        "/o/acme/new/agent",
+        "/o/acme/new/team",
+        "/o/acme/tools/new",
+        "/o/acme/deployments/new",
+        "/o/acme/teams/crew/tasks/new",
+        "/o/acme/teams/crew/schedules/new",
+        "/o/acme/teams/crew/agents/add",
+    ] {
+        let refused = vera.get(path);
+        assert_eq!(refused.status, 403, "{path}: {}", refused.words());
+        refused.shows("A viewer reads and changes nothing");
+    }
+    // What a form of before she was one sends.
+    let mut form = vera.get("/o/acme/teams/crew/timeline").form("/sign-out");
+    form.action = "/o/acme/teams/crew/timeline".into();
+    let sent = vera.send_form(&form, &[("kind", "milestone"), ("title", "T")]);
+    assert_eq!(sent.status, 403, "{}", sent.words());
+    let member = server.ada().get("/organizations/members").items();
+    let vera_id = member.iter().find(|one| one["name"] == "vera").unwrap()["userId"].clone();
+    let path = format!("/o/acme/settings/members/{}/delete", vera_id.as_str().unwrap());
+    let left = vera.get(&path);
+    let form = left.forms().into_iter().find(|form| form.is_post && form.action == path).unwrap();
+    assert_eq!(vera.send_form(&form, &[]).status, 303);
 }
 
 #[test]

@@ -63,7 +63,8 @@ impl Auth<'_> {
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         if let Principal::Caller(caller) = &who {
-            self.route().policy.require_role(caller.role)?;
+            let route = self.route();
+            route.policy.require_role(caller.role, route.is_for_viewers())?;
         }
         let who = match self.check_scopes(&view, &who, hint) {
             Ok(()) => who,

@@ -17,7 +17,10 @@ use super::slots::{Slot, SlotLimits, Slots};
 use super::works::{COMPUTATIONS, FILES, Works};
 use crate::api::{ServerInfo, SystemMonitor};
 use crate::auth::passwords::Passwords;
-use crate::auth::{Authenticator, Identity, Organization, RawCredential, Tokens, key_organization};
+use crate::auth::{
+    Authenticator, Identity, Membership, Organization, RawCredential, Role, Tokens,
+    key_organization,
+};
 use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
 use crate::store::{ACCESS_CHANGED, Listener, Org, Store, View, org_topic};
@@ -147,6 +150,18 @@ impl Executor {
         let Some(org) = key_organization(identity) else { return Ok(None) };
         let find = |view: &View| view.fetch::<Organization>(&org);
         Ok(Some(self.store.read(Id::NIL, find).await?.slug))
+    }
+
+    /// Returns the role with which an API key acts in its organization; `None` for a session, and for a
+    /// user who has left.
+    ///
+    /// # Errors
+    /// 500 if the store cannot be read.
+    pub async fn key_role(&self, identity: &Identity) -> Result<Option<Role>> {
+        let Some(org) = key_organization(identity) else { return Ok(None) };
+        let find = |view: &View| view.get::<Membership>(&(identity.user, org));
+        let membership = self.store.read(Id::NIL, find).await?;
+        Ok(membership.map(|membership| identity.role_in(&membership)))
     }
 
     /// Takes the slot of a stream that tells this caller of changes, to be held while it is open.

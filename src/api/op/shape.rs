@@ -19,6 +19,11 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// Whether it changes nothing. What waits for items leases them.
+    pub fn only_reads(self) -> bool {
+        !matches!(self, Shape::Write | Shape::Wait(_))
+    }
+
     /// Whether its answers are pages of a list.
     pub fn is_list(self) -> bool {
         matches!(self, Shape::List | Shape::Wait(_) | Shape::Follow(_))

@@ -45,6 +45,11 @@ impl KeyAccess {
         }
     }
 
+    /// Whether it includes nothing but scopes that change nothing.
+    pub fn only_reads(&self) -> bool {
+        !ScopeName::all().any(|name| !name.is_read() && self.has_some(name))
+    }
+
     /// Requires `name` on this target; without one, on everything.
     ///
     /// # Errors
@@ -237,6 +242,18 @@ mod tests {
             );
             assert_eq!(KeyAccess::Read.covers(name, None), is_read, "{name}");
             assert_eq!(KeyAccess::Read.has_some(name), is_read, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_access_only_reads_if_no_scope_of_it_changes_anything() {
+        for (value, only_reads) in [
+            (json!("read"), true),
+            (json!(["artifact:read@main", "policy:check", "deployment:preview@staging"]), true),
+            (json!("full"), false),
+            (json!(["artifact:read", "label:move@main#staging"]), false),
+        ] {
+            assert_eq!(access(value.clone()).only_reads(), only_reads, "{value}");
         }
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::agent::{api_path, page_path};
 use super::agents::{Agent, Fleets, ToolRef};
+use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::conflict::Edited;
 use crate::console::field::Field;
@@ -101,6 +102,7 @@ fn tool_refs(stored: &Value) -> Vec<ToolRef> {
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Patch, "/agents/key")?;
     let mut form = draft(visit).await?;
     let agent: Agent = form.stored()?;
     let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;

@@ -122,6 +122,7 @@ struct Start {
 }
 
 async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
+    visit.require(Method::Post, "/registries/artifacts")?;
     let Outcome { error, checked, conflict } = outcome;
     let place = Place::of(visit);
     let artifact = place.find(&visit.api).await?;
@@ -370,6 +371,7 @@ async fn check_only(visit: &Visit) -> Result<Reply> {
 }
 
 fn name(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+    visit.require(Method::Post, "/registries/artifacts")?;
     let registry = visit.param(1);
     let path = visit.in_org(&format!("/prompts/{}", segment(registry)));
     let frame = visit.frame("New prompt").crumb("Prompts", visit.in_org("/prompts"));

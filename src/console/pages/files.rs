@@ -154,6 +154,7 @@ fn no_file() -> Error {
 // ── New documents ────────────────────────────────────────────────────────────
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Post, "/knowledge-bases/id/documents/upload")?;
     let frame = above(visit, visit.frame("Upload files")).await?;
     show(visit, frame, None, base_path(visit), error.as_ref())
 }
@@ -235,6 +236,7 @@ fn edited(visit: &Visit, document: &Document) -> Vec<Edited> {
 }
 
 async fn replace_form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Put, "/knowledge-bases/id/documents/id/upload")?;
     let document: Document = visit.api.get(&document_path(visit), &[]).await?;
     let mut frame = above(visit, visit.frame(&format!("Replace {}", document.name))).await?;
     frame.was = was(visit, error.as_ref(), &edited(visit, &document), true);

@@ -111,6 +111,14 @@ struct Approver {
     id: String,
     name: String,
     email_verified: bool,
+    can_decide: bool,
+}
+
+impl Approver {
+    /// Whether they are verified, and cannot decide all the same.
+    fn is_viewer(&self) -> bool {
+        self.email_verified && !self.can_decide
+    }
 }
 
 /// Class, icon and word of a decision.
@@ -144,8 +152,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let me = &visit.signed_in().user.id;
     let asked = approvals.items.iter().find(|one| one.user.id == *me && one.decision == "pending");
     let is_open = job.state == "pending_approval";
-    let may_decide = is_open && asked.is_some_and(|one| one.user.email_verified);
-    let lacks_voucher = is_open && asked.is_some_and(|one| !one.user.email_verified);
+    let may_write = visit.member().role >= Role::Member;
+    let may_decide = is_open && asked.is_some_and(|one| one.user.can_decide);
+    let lacks_voucher = is_open && may_write && asked.is_some_and(|one| !one.user.email_verified);
     let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
         (Some(name), Some(version)) => format!("Deploy {name} {version}"),
         _ => "Deployment".into(),
@@ -165,8 +174,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         may_decide,
         lacks_voucher: lacks_voucher
             .then(|| visit.in_org(&format!("/settings/members/{}", segment(me)))),
-        may_cancel: OPEN.contains(&job.state.as_str()) && (is_admin || job.created_by == *me),
-        may_roll_back: APPLIED.contains(&job.state.as_str()),
+        may_cancel: OPEN.contains(&job.state.as_str())
+            && (is_admin || may_write && job.created_by == *me),
+        may_roll_back: may_write && APPLIED.contains(&job.state.as_str()),
         job,
     };
     render(page.frame.status, &page)

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::confirm::Confirm;
 use super::shown_once::ShownOnce;
 use crate::api::Method;
-use crate::auth::{Role, ScopeName};
+use crate::auth::{KeyAccess, Role, ScopeName};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
@@ -74,6 +74,7 @@ struct Keys {
 struct Visitor {
     id: String,
     is_admin: bool,
+    may_write: bool,
 }
 
 #[derive(Template)]
@@ -119,9 +120,16 @@ impl Key {
         text
     }
 
+    /// Whether it was made for nothing but reading.
+    fn only_reads(&self) -> bool {
+        KeyAccess::deserialize(&self.access).is_ok_and(|access| access.only_reads())
+    }
+
     /// Why it does less than it was made for, or nothing; empty if it does not.
     fn limit(&self) -> &'static str {
         match (&self.service_account_id.0, self.created_by_role.0) {
+            (None, Some(Role::Viewer)) if !self.only_reads() => "Acts as a viewer: it only reads",
+            (Some(_), Some(Role::Viewer)) => "A viewer answers for it: it only reads",
             (None, Some(_)) | (_, Some(Role::Admin | Role::Owner)) => "",
             (Some(_), Some(Role::Member)) => "A member answers for it: it has no admin's rights",
             (Some(_), None) => "Nobody answers for it: it is refused",
@@ -141,7 +149,9 @@ impl Key {
             None => self.created_by == visitor.id,
         };
         // Only admins give what it has beyond its user's rights.
-        is_own && (visitor.is_admin || self.permissions.is_empty()) && !self.is_rotated()
+        let may_have = visitor.may_write || self.only_reads();
+        let may_give = visitor.is_admin || self.permissions.is_empty();
+        is_own && may_have && may_give && !self.is_rotated()
     }
 
     fn is_rotated(&self) -> bool {
@@ -178,7 +188,11 @@ async fn show(visit: &Visit) -> Result<Reply> {
         keys: visit.api.get("/api-keys", visit.cursor().as_slice()).await?,
         members: roster::members(&visit.api).await?,
         is_admin,
-        visitor: Visitor { id: id.unwrap_or_default(), is_admin },
+        visitor: Visitor {
+            id: id.unwrap_or_default(),
+            is_admin,
+            may_write: visit.member().role >= Role::Member,
+        },
     };
     render(page.frame.status, &page)
 }
@@ -191,6 +205,8 @@ async fn form(visit: &Visit) -> Result<Form> {
         let services = members.into_iter().filter(Member::is_service);
         accounts.extend(services.map(|member| (member.user_id, member.name)));
     }
+    let may_write = visit.member().role >= Role::Member;
+    let accesses = ACCESSES.into_iter().filter(|(name, _)| may_write || *name != "full");
     let mut fields = vec![
         Field::text("name", "Name")
             .hint("What uses it, so that you know what stops when you revoke it."),
@@ -200,7 +216,7 @@ async fn form(visit: &Visit) -> Result<Form> {
         fields.push(account.preset(visit.query.get("for")));
     }
     fields.extend([
-        Field::select("access", "May", ACCESSES),
+        Field::select("access", "May", accesses),
         Field::area("scopes", "Scopes", 3)
             .also("access")
             .optional()
@@ -225,11 +241,15 @@ async fn form(visit: &Visit) -> Result<Form> {
 
 async fn new(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut form = form(visit).await?;
+    let may_write = visit.member().role >= Role::Member;
     let frame = crumbs(visit, visit.frame("New key")).failed(error.as_ref());
     let page = NewKey {
         frame: form.ready(frame, visit, error.as_ref()),
         form,
-        scopes: ScopeName::all().map(|name| (name.text(), name.target().placeholder())).collect(),
+        scopes: ScopeName::all()
+            .filter(|name| may_write || name.is_read())
+            .map(|name| (name.text(), name.target().placeholder()))
+            .collect(),
     };
     render(page.frame.status, &page)
 }

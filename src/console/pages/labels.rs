@@ -4,6 +4,7 @@
 use askama::Template;
 use serde_json::{Value, json};
 
+use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -38,6 +39,7 @@ struct Labels {
 }
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Patch, "/registries/artifacts/labels")?;
     let place = Place::of(visit);
     let artifact = place.get(&visit.api).await?;
     let sent = |name: &str| visit.form.some(name).or(visit.query.some(name)).map(String::from);

@@ -66,7 +66,7 @@ fn may_change(visit: &Visit, member: &Member) -> bool {
 
 /// What a service account has. It is no owner.
 fn account_fields(visit: &Visit) -> Vec<Field> {
-    let roles = roles(visit).into_iter().take(2);
+    let roles = roles(visit).into_iter().filter(|(name, _)| *name != "owner");
     vec![Field::text("name", "Name"), Field::select("role", "Role", roles)]
 }
 

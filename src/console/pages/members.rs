@@ -59,15 +59,16 @@ struct Invited {
 
 /// The roles that a visitor may give, with what they may do.
 pub fn roles(visit: &Visit) -> Vec<(&'static str, &'static str)> {
-    let own = if visit.member().role == Role::Owner { 3 } else { 2 };
-    ROLES.into_iter().take(own).collect()
+    let is_owner = visit.member().role == Role::Owner;
+    ROLES.into_iter().filter(|(name, _)| is_owner || *name != "owner").collect()
 }
 
 /// The roles with what they may do.
-pub const ROLES: [(&str, &str); 3] = [
+pub const ROLES: [(&str, &str); 4] = [
     ("member", "Member: works with everything that is not restricted"),
     ("admin", "Admin: also manages members, environments and policies"),
     ("owner", "Owner: also appoints owners"),
+    ("viewer", "Viewer: only reads"),
 ];
 
 async fn show(visit: &Visit) -> Result<Reply> {

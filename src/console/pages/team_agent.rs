@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::inbox::beginning;
 use super::shown_once::ShownOnce;
 use super::team_agents::fields;
+use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::budget::{self, usd};
@@ -51,6 +52,8 @@ struct AgentPage {
     form: Form,
     /// Whether the visitor may use it; if not, the page has nothing that is the agent's own.
     is_usable: bool,
+    /// Whether the visitor may look at what it is woken for.
+    sees_wakes: bool,
     wakes: List<Wake>,
     /// Those that it never acknowledged.
     failed_wakes: List<FailedWake>,
@@ -174,9 +177,13 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let agent: TeamAgent = form.stored()?;
     let few = [("limit", ROWS)];
     let peek = [("limit", ROWS), ("peek", "true")];
-    let wakes = api.get::<List<Wake>>(&at("/wakes"), &peek).await;
-    let is_usable = !matches!(&wakes, Err(error) if error.code() == "grant_required");
-    let wakes = if is_usable { wakes? } else { List::none() };
+    let runs = api.get::<List<Run>>(&at("/runs"), &few).await;
+    let is_usable = !matches!(&runs, Err(error) if error.code() == "grant_required");
+    let runs = if is_usable { runs? } else { List::none() };
+    // Who takes wakes leases them, even to look: that is not for viewers.
+    let sees_wakes = is_usable && visit.may(Method::Get, &at("/wakes"));
+    let wakes: List<Wake> =
+        if sees_wakes { api.get(&at("/wakes"), &peek).await? } else { List::none() };
     let failed_wakes: List<FailedWake> = match agent.failed_wakes {
         0 => List::none(),
         _ => api.get(&at("/wakes/failed"), &few).await?,
@@ -188,10 +195,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut query = vec![("limit", ROWS)];
     query.extend((!search.is_empty()).then_some(("q", search)));
     query.extend(visit.cursor());
-    let (runs, memories) = if is_usable {
-        (api.get(&at("/runs"), &few).await?, api.get(&at("/memories"), &query).await?)
-    } else {
-        (List::none(), List::none())
+    let memories = match is_usable {
+        true => api.get(&at("/memories"), &query).await?,
+        false => List::none(),
     };
     let frame = place.crumbs(visit, visit.frame(&agent.name)).crumb("Agents", place.at("/agents"));
     let error = error.as_ref();
@@ -206,6 +212,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         wake_was: conflict::was(visit, error, &wake, is_of_wakes),
         org: visit.in_org(""),
         is_usable,
+        sees_wakes,
         wakes,
         failed_wakes,
         tasks,

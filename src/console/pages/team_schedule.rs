@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::confirm::Confirm;
 use super::team_schedules::{CRON, NOBODY, ON_MISSED, OVERLAP, Schedule};
+use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
@@ -182,6 +183,7 @@ async fn act(visit: &Visit) -> Result<Reply> {
 
 async fn ask(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
+    visit.require(Method::Delete, &api_path(visit, &place, ""))?;
     let schedule: Schedule = visit.api.get(&api_path(visit, &place, ""), &[]).await?;
     let frame = place.crumbs(visit, visit.frame(&format!("Delete {}?", schedule.name)));
     let back = place.at(&format!("/schedules/{}", segment(visit.param(2))));

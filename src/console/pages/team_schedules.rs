@@ -4,6 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::field::number;
 use crate::console::filters;
@@ -149,6 +150,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
+    visit.require(Method::Post, &place.api("/schedules"))?;
     let frame = place.crumbs(visit, visit.frame("New schedule"));
     let frame = frame.crumb("Schedules", place.at("/schedules")).failed(error.as_ref());
     let frame = frame.rename("task.title", "text").rename("wake.text", "text");

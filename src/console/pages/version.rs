@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::confirm::Confirm;
+use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
@@ -151,6 +152,7 @@ async fn preview(visit: &Visit, place: &Place, content: &Content) -> Result<Opti
 }
 
 async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Delete, "/registries/artifact-versions")?;
     let place = Place::of(visit);
     place.get(&visit.api).await?;
     let version = visit.param(3).to_string();

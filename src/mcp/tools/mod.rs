@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::api::Route;
 use crate::api::op::Shape;
+use crate::auth::Role;
 use crate::base::Result;
 use crate::http::Router;
 use crate::mcp::era::Era;
@@ -33,9 +34,13 @@ impl Tools {
         Tools { router, list: LazyLock::new(Box::new(move || list(&routes))) }
     }
 
-    /// The result of `tools/list`, always in the same order.
-    pub fn list(&self, era: Era) -> Value {
+    /// The result of `tools/list` for a role, always in the same order.
+    pub fn list(&self, era: Era, role: Role) -> Value {
         let mut list = self.list.clone();
+        if let Some(tools) = list["tools"].as_array_mut().filter(|_| role < Role::Member) {
+            let may = |name: &str| self.find(name)?.1.ok()?.require_role(role).ok();
+            tools.retain(|tool| tool["name"].as_str().and_then(may).is_some());
+        }
         if !era.has_structured_content() {
             for tool in list["tools"].as_array_mut().into_iter().flatten() {
                 tool.as_object_mut().and_then(|tool| tool.shift_remove("outputSchema"));

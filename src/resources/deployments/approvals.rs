@@ -14,7 +14,7 @@ use super::job::{BY_EXPIRY, DeploymentJob, JobState, TargetState, save};
 use super::running::{self, resume_next};
 use super::target::{publish_job, targets};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, Credential, MEMBER, Membership, ScopeName, User, find_person};
+use crate::auth::{Caller, Credential, MEMBER, Membership, Role, ScopeName, User, find_person};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
 use crate::resources::environments::ApprovalPolicy;
@@ -87,12 +87,16 @@ pub struct ApproverInfo {
     image: Option<String>,
     /// Whether the organization considers the e-mail address verified; false for users who have left.
     email_verified: bool,
+    /// Whether what they decide counts: they are a member, no viewer, and the address is verified.
+    can_decide: bool,
 }
 
 fn to_info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
     let user: User = view.fetch(&approval.user)?;
+    let membership = view.get::<Membership>(&(user.id, view.org()))?;
     let user = ApproverInfo {
-        email_verified: is_verified(view, user.id)?,
+        email_verified: membership.as_ref().is_some_and(|membership| membership.email_verified),
+        can_decide: membership.is_some_and(|membership| can_decide(&membership)),
         id: user.id,
         name: user.name,
         email: user.email,
@@ -298,18 +302,25 @@ fn approver(
         None => None,
     };
     match required {
-        Some(required) if is_verified(view, required.user)? => Ok(required),
+        Some(required) if is_approver(view, required.user)? => Ok(required),
         _ => Err(Error::forbidden(
             "approver_required",
-            "only a required approver of this deployment with a verified e-mail address decides",
+            "only a required approver of this deployment with a verified e-mail address, who is no viewer, \
+             decides",
         )),
     }
 }
 
-/// Whether a user is a member whose e-mail address the organization considers verified.
-fn is_verified(view: &View, user: Id<User>) -> Result<bool> {
+/// Whether a member may approve: the organization considers the e-mail address verified, and a viewer
+/// decides nothing.
+fn can_decide(membership: &Membership) -> bool {
+    membership.email_verified && membership.role >= Role::Member
+}
+
+/// Whether a user is a member who may approve.
+fn is_approver(view: &View, user: Id<User>) -> Result<bool> {
     let membership = view.get::<Membership>(&(user, view.org()))?;
-    Ok(membership.is_some_and(|membership| membership.email_verified))
+    Ok(membership.is_some_and(|membership| can_decide(&membership)))
 }
 
 fn check_pending(
@@ -353,13 +364,13 @@ fn check_current(view: &View, job: &DeploymentJob) -> Result<()> {
 }
 
 /// Starts the job if enough approvers have approved it; `via` is that of the last approval. An approval
-/// counts as long as it is one of a verified member.
+/// counts as long as it is one of a verified member, who is no viewer.
 fn count(tx: &mut Tx, job: &DeploymentJob, via: Option<&str>) -> Result<DeploymentJob> {
     let mut approved = approvals(&tx.view(), job.id)?;
     approved.retain(|approval| approval.decision == ApprovalDecision::Approved);
     let mut counted = Vec::new();
     for approval in approved {
-        if is_verified(&tx.view(), approval.user)? {
+        if is_approver(&tx.view(), approval.user)? {
             counted.push(approval);
         }
     }

@@ -162,9 +162,7 @@ fn explain(
         let reason = "API keys are accepted for this";
         rules.push(ExplainedRule::of(AccessRule::Credential, rule.policy.require_keys(), reason)?);
     }
-    let reason =
-        if rule.policy.needs_admin() { "owners and admins may" } else { "every member may" };
-    rules.push(ExplainedRule::of(AccessRule::Role, rule.policy.require_role(caller.role), reason)?);
+    rules.push(role_rule(rule, &caller)?);
     rules.extend(scope_rule(rule, &caller, subject, is_public)?);
     if rule.policy.installation {
         let outcome = require_installation_admin(view, &caller.identity);
@@ -172,7 +170,7 @@ fn explain(
         rules.push(ExplainedRule::of(AccessRule::Installation, outcome, reason)?);
     }
     if let Some(subject) = subject {
-        rules.push(grant_rule(subject, is_public)?);
+        rules.push(grant_rule(subject, &caller, is_public)?);
     }
     Ok(AccessExplanation {
         allowed: rules.iter().all(|rule| rule.met),
@@ -242,6 +240,17 @@ where
     })
 }
 
+/// What the role says.
+fn role_rule(rule: &RouteRule, caller: &Caller) -> Result<ExplainedRule> {
+    let reason = match caller.may_write() {
+        _ if rule.policy.needs_admin() => "owners and admins may",
+        true => "every member may",
+        false => "viewers may, too: it changes nothing but their own account",
+    };
+    let outcome = rule.policy.require_role(caller.role, rule.is_for_viewers);
+    ExplainedRule::of(AccessRule::Role, outcome, reason)
+}
+
 /// What the scopes of a key say; a session has none.
 fn scope_rule(
     rule: &RouteRule,
@@ -268,11 +277,14 @@ fn scope_rule(
 }
 
 /// Whether the resource is open to the caller.
-fn grant_rule(subject: &Subject, is_public: bool) -> Result<ExplainedRule> {
+fn grant_rule(subject: &Subject, caller: &Caller, is_public: bool) -> Result<ExplainedRule> {
     let (outcome, reason) = match subject.basis {
         _ if is_public => (Ok(()), "anyone may read it"),
         Some(AccessBasis::Open) => (Ok(()), "it is open to every member"),
         Some(AccessBasis::Admin) => (Ok(()), "it is restricted, and open to owners and admins"),
+        Some(AccessBasis::Grant(_)) if !caller.may_write() => {
+            (Ok(()), "it is restricted, and there is a grant for it; a viewer's is for reading")
+        }
         Some(AccessBasis::Grant(_)) => (Ok(()), "it is restricted, and there is a grant for it"),
         None => (Err(grant_required()), ""),
     };

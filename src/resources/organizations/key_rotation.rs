@@ -105,6 +105,7 @@ fn routes() -> Vec<Route> {
             "api_key.rotate",
             op::write(rotate),
         )
+        .of_own_account()
         .about("Rotate an API key"),
     ]
 }

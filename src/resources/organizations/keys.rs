@@ -268,13 +268,14 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
 /// Creates a key of `user` for the caller, who answers for it.
 ///
 /// # Errors
-/// 409 if the user has too many.
+/// 403 for a viewer if it would do more than read; 409 if the user has too many.
 pub(super) fn issue(
     tx: &mut Tx,
     caller: &Caller,
     user: Id<User>,
     settings: KeySettings,
 ) -> Result<ApiKeyCreated> {
+    require_readable(&tx.view(), user, &settings.access)?;
     // An expired key counts until the sweep deletes it, at most a minute later.
     let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), user), MAX_KEYS)?;
     if keys == MAX_KEYS {
@@ -289,6 +290,20 @@ pub(super) fn issue(
         publish_expiry(tx, &key)?;
     }
     Ok(ApiKeyCreated { about: to_info(&tx.view(), key)?, key: text })
+}
+
+/// Refuses a key of a viewer that would do more than read once they are a member: nobody would think of
+/// it then. At use, the role of the moment counts.
+fn require_readable(view: &View, user: Id<User>, access: &KeyAccess) -> Result<()> {
+    let membership: Membership = view.fetch(&(user, view.org()))?;
+    if membership.role >= Role::Member || access.only_reads() {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "member_required",
+        "the key of a viewer only reads; make one whose access is \"read\" or a list of scopes that \
+         change nothing",
+    ))
 }
 
 /// Refuses `deployment:approve-as` to a key that a member makes.
@@ -354,8 +369,10 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get("/api-keys", SESSION_MEMBER, "api_key.list", op::list(list))
             .about("List active API keys, newest first"),
         Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
+            .of_own_account()
             .about("Create an API key"),
         Route::delete("/api-keys/{keyId}", SESSION_MEMBER, "api_key.delete", op::write(revoke))
+            .of_own_account()
             .about("Revoke an API key"),
     ]
 }

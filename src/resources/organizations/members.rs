@@ -59,7 +59,7 @@ impl Output for OrganizationMember {
 struct UpdatedMember {
     #[serde(flatten)]
     member: OrganizationMember,
-    /// The keys of service accounts that the member answers for and that have lost an admin's rights
+    /// The keys of service accounts that the member answers for and that have lost rights
     /// by this; another admin can take them over.
     service_account_keys: Vec<ApiKeyInfo>,
 }
@@ -180,7 +180,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
         new.email_verified = verified;
     }
     tx.replace(&old, &new)?;
-    let lost_power = old.role >= Role::Admin && new.role < Role::Admin;
+    let lost_power = new.role < old.role && new.role < Role::Admin;
     let view = tx.view();
     let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };
     Ok(UpdatedMember { member: to_info(&view, new)?, service_account_keys })
@@ -232,6 +232,8 @@ pub(super) fn routes() -> Vec<Route> {
             "member.delete",
             op::write(delete),
         )
+        // Only admins remove others.
+        .of_own_account()
         .about("Remove a member or leave the organization"),
     ]
 }

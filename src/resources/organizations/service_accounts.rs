@@ -117,7 +117,7 @@ pub(super) fn check_patch(role: Option<Role>, email_verified: Option<bool>) -> R
 
 fn role_issue(role: Option<Role>) -> Option<Issue> {
     let is_owner = role == Some(Role::Owner);
-    is_owner.then(|| Issue::new("role", "must be member or admin: only people are owners"))
+    is_owner.then(|| Issue::new("role", "must be viewer, member or admin: only people are owners"))
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────

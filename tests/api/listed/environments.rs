@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN_WRITE, APPROVER, Listed, READ, RESTRICTED_READ, RESTRICTED_WRITE, SESSION, SESSION_ADMIN,
-    SESSION_RESTRICTED, World,
+    SESSION_RESTRICTED, SESSION_WRITE, World,
 };
 
 impl World {
@@ -226,11 +226,11 @@ pub const LISTED: &[Listed] = &[
     ("DELETE /knowledge-bases/{id}", SESSION_ADMIN, |w| {
         (format!("/knowledge-bases/{}", w.knowledge_base()), Value::Null)
     }),
-    ("POST /knowledge-bases/{id}/documents", SESSION, |w| {
+    ("POST /knowledge-bases/{id}/documents", SESSION_WRITE, |w| {
         let new = json!({"name": "D", "content": "words"});
         (format!("/knowledge-bases/{}/documents", w.knowledge_base()), new)
     }),
-    ("DELETE /knowledge-bases/{id}/documents/{documentId}", SESSION, |w| {
+    ("DELETE /knowledge-bases/{id}/documents/{documentId}", SESSION_WRITE, |w| {
         let documents = format!("/knowledge-bases/{}/documents", w.knowledge_base());
         let new = json!({"name": "D", "content": "words"});
         (format!("{documents}/{}", w.owner().post(&documents, new).id()), Value::Null)

@@ -24,7 +24,7 @@ use crate::routes::all_routes;
 // ── Who asks ─────────────────────────────────────────────────────────────────
 
 /// The callers, in the order of the columns.
-const CALLERS: [&str; 11] = [
+const CALLERS: [&str; 13] = [
     "nobody",
     "the owner's key that may read",
     "the owner's key with another scope",
@@ -36,32 +36,39 @@ const CALLERS: [&str; 11] = [
     "the owner's key",
     "the owner of another organization",
     "the key of another organization",
+    "a viewer with grants",
+    "the key of a viewer with grants",
 ];
 
 /// The status for each of [`CALLERS`].
 type Row = [u16; CALLERS.len()];
 
 /// Columns: nobody; two keys with scopes; member without and with grants, and the key of the latter;
-/// admin; owner, and a key; another organization, and a key of it.
-const PUBLIC: Row = [200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200];
-const READ: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 404, 404];
-const WRITE: Row = [401, 403, 403, 200, 200, 200, 200, 200, 200, 404, 404];
-const RESTRICTED_READ: Row = [401, 200, 403, 403, 200, 200, 200, 200, 200, 404, 404];
-const RESTRICTED_WRITE: Row = [401, 403, 403, 403, 200, 200, 200, 200, 200, 404, 404];
-const ADMIN_READ: Row = [401, 200, 403, 403, 403, 403, 200, 200, 200, 404, 404];
-const ADMIN_WRITE: Row = [401, 403, 403, 403, 403, 403, 200, 200, 200, 404, 404];
-const INSTALLATION_READ: Row = [401, 200, 403, 403, 403, 403, 403, 200, 200, 404, 404];
-const APPROVER: Row = [401, 403, 403, 403, 200, 200, 403, 403, 403, 404, 404];
+/// admin; owner, and a key; another organization, and a key of it; a viewer with grants, and the key that
+/// they had as a member.
+const PUBLIC: Row = [200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200];
+const READ: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 404, 404, 200, 200];
+const WRITE: Row = [401, 403, 403, 200, 200, 200, 200, 200, 200, 404, 404, 403, 403];
+const RESTRICTED_READ: Row = [401, 200, 403, 403, 200, 200, 200, 200, 200, 404, 404, 200, 200];
+const RESTRICTED_WRITE: Row = [401, 403, 403, 403, 200, 200, 200, 200, 200, 404, 404, 403, 403];
+const ADMIN_READ: Row = [401, 200, 403, 403, 403, 403, 200, 200, 200, 404, 404, 403, 403];
+const ADMIN_WRITE: Row = [401, 403, 403, 403, 403, 403, 200, 200, 200, 404, 404, 403, 403];
+const INSTALLATION_READ: Row = [401, 200, 403, 403, 403, 403, 403, 200, 200, 404, 404, 403, 403];
+const APPROVER: Row = [401, 403, 403, 403, 200, 200, 403, 403, 403, 404, 404, 403, 403];
 /// What is one's own, in a session of any organization.
-const OWN: Row = [401, 401, 401, 200, 200, 401, 200, 200, 401, 200, 401];
-const SESSION: Row = [401, 401, 401, 200, 200, 401, 200, 200, 401, 404, 401];
-const SESSION_RESTRICTED: Row = [401, 401, 401, 403, 200, 401, 200, 200, 401, 404, 401];
-const SESSION_ADMIN: Row = [401, 401, 401, 403, 403, 401, 200, 200, 401, 404, 401];
-const SESSION_OWNER: Row = [401, 401, 401, 403, 403, 401, 403, 200, 401, 404, 401];
+const OWN: Row = [401, 401, 401, 200, 200, 401, 200, 200, 401, 200, 401, 200, 401];
+const SESSION: Row = [401, 401, 401, 200, 200, 401, 200, 200, 401, 404, 401, 200, 401];
+/// What members do in a session, and viewers do not.
+const SESSION_WRITE: Row = [401, 401, 401, 200, 200, 401, 200, 200, 401, 404, 401, 403, 401];
+const SESSION_RESTRICTED: Row = [401, 401, 401, 403, 200, 401, 200, 200, 401, 404, 401, 200, 401];
+const SESSION_RESTRICTED_WRITE: Row =
+    [401, 401, 401, 403, 200, 401, 200, 200, 401, 404, 401, 403, 401];
+const SESSION_ADMIN: Row = [401, 401, 401, 403, 403, 401, 200, 200, 401, 404, 401, 403, 401];
+const SESSION_OWNER: Row = [401, 401, 401, 403, 403, 401, 403, 200, 401, 404, 401, 403, 401];
 /// What is somebody else's, and unknown to all but admins.
-const SESSION_OTHERS: Row = [401, 401, 401, 404, 404, 401, 200, 200, 401, 404, 401];
+const SESSION_OTHERS: Row = [401, 401, 401, 404, 404, 401, 200, 200, 401, 404, 401, 404, 401];
 /// What is the owner's, which admins see, and nobody else.
-const SESSION_SELF: Row = [401, 401, 401, 404, 404, 401, 403, 200, 401, 404, 401];
+const SESSION_SELF: Row = [401, 401, 401, 404, 404, 401, 403, 200, 401, 404, 401, 404, 401];
 
 // ── What there is ────────────────────────────────────────────────────────────
 
@@ -108,19 +115,25 @@ impl World {
         let fleet = json!({"name": "Restricted", "access": "restricted"});
         let fleet = owner.post("/fleets", fleet).id();
         let (granted, granted_id) = running.person(&acme, "gil", Role::Member);
+        let (viewer, viewer_id) = running.person(&acme, "vera", Role::Member);
         for (kind, id) in
             [("environment", &environment), ("registry", &registry), ("fleet", &fleet)]
         {
-            let grant = json!({"userId": granted_id, "resourceType": kind, "resourceId": id});
-            owner.post("/access-grants", grant).ok();
+            for user in [&granted_id, &viewer_id] {
+                let grant = json!({"userId": user, "resourceType": kind, "resourceId": id});
+                owner.post("/access-grants", grant).ok();
+            }
         }
+        let viewer = [viewer.clone(), key_of(&viewer)];
+        let member = format!("/organizations/members/{viewer_id}");
+        owner.patch(&member, json!({"role": "viewer"})).ok();
         let gated = json!({"slug": "gated", "name": "Gated",
             "approvals": {"approverIds": [granted_id]}});
         owner.post("/environments", gated).ok();
         owner.post("/environments", json!({"slug": "dev", "name": "Dev"})).ok();
         publish_texts(&acme);
         let (team, quiet, open) = hire(&acme, &fleet);
-        let callers = callers(&running, &acme, &granted);
+        let callers = callers(&running, &acme, &granted, viewer);
         let there = There::saying(&json!({"items": [prompt("served", "1", "Hello.")]}));
         let provider = provider(&acme, &there.url);
         let next = AtomicU32::new(1);
@@ -218,7 +231,12 @@ fn hire(acme: &Fixture, fleet: &str) -> (String, String, String) {
     (team, quiet, open)
 }
 
-fn callers(running: &Running, acme: &Fixture, granted: &Caller) -> Vec<Caller> {
+fn callers(
+    running: &Running,
+    acme: &Fixture,
+    granted: &Caller,
+    [viewer, viewer_key]: [Caller; 2],
+) -> Vec<Caller> {
     let with = |access: Value| {
         let made = acme.owner.post("/api-keys", json!({"name": "k", "access": access})).ok();
         acme.owner.with_key(made["key"].as_str().unwrap())
@@ -237,6 +255,8 @@ fn callers(running: &Running, acme: &Fixture, granted: &Caller) -> Vec<Caller> {
         key_of(&acme.owner),
         other.owner.about(&acme.slug),
         key_of(&other.owner).about(&acme.slug),
+        viewer,
+        viewer_key,
     ]
 }
 
@@ -299,7 +319,11 @@ fn answer_as_written(listed: &[Listed]) {
             assert!(fits(template, &sample.0), "{route}: {}", sample.0);
             let reply = send(caller, method, sample);
             let code = reply.json()["code"].as_str().map(String::from);
-            let is_for = reason(who, expected).is_none_or(|word| code.as_deref() == Some(word));
+            // What a member with the same grants may.
+            let is_refused_viewer = who.contains("viewer") && expected == 403 && row[4] == 200;
+            let reason = is_refused_viewer.then_some("member_required");
+            let reason = reason.or_else(|| self::reason(who, expected));
+            let is_for = reason.is_none_or(|word| code.as_deref() == Some(word));
             if reply.status != expected || !is_for {
                 let text = reply.text();
                 wrong.push(format!("{route} as {who}: {expected}: {} {text}", reply.status));

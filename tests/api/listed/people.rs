@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN_READ, ADMIN_WRITE, INSTALLATION_READ, Listed, READ, SESSION, SESSION_ADMIN,
-    SESSION_OTHERS, SESSION_OWNER, SESSION_SELF, World,
+    SESSION_OTHERS, SESSION_OWNER, SESSION_SELF, SESSION_WRITE, World,
 };
 
 impl World {
@@ -88,7 +88,8 @@ pub const LISTED: &[Listed] = &[
     }),
     // Keys.
     ("GET /api-keys", SESSION, |_| ("/api-keys".into(), Value::Null)),
-    ("POST /api-keys", SESSION, |_| ("/api-keys".into(), json!({"name": "k"}))),
+    ("POST /api-keys", SESSION, |_| ("/api-keys".into(), json!({"name": "k", "access": "read"}))),
+    ("POST /api-keys", SESSION_WRITE, |_| ("/api-keys".into(), json!({"name": "k"}))),
     ("POST /api-keys", SESSION_ADMIN, |_| {
         ("/api-keys".into(), json!({"name": "k", "allowApproveAs": true}))
     }),

@@ -8,11 +8,11 @@ use super::{
 };
 
 /// What is about no organization.
-const ANY_CREDENTIAL: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200];
+const ANY_CREDENTIAL: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200];
 /// The same for keys with a scope, which is not that of one of them.
-const ANY_CHANNELS: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 200, 200];
+const ANY_CHANNELS: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 200, 200, 200, 200];
 /// The one scope that the key with another scope has.
-const FLAGS: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 404, 404];
+const FLAGS: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 404, 404, 200, 200];
 
 fn get(path: impl Into<String>) -> Sample {
     (path.into(), Value::Null)

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ADMIN_WRITE, Listed, RESTRICTED_READ, RESTRICTED_WRITE, Row, SESSION_RESTRICTED, WRITE, World,
+    ADMIN_WRITE, Listed, RESTRICTED_READ, RESTRICTED_WRITE, Row, SESSION_RESTRICTED_WRITE, WRITE,
+    World,
 };
 use crate::exchange;
 
@@ -138,7 +139,7 @@ pub const LISTED: &[Listed] = &[
     ("POST /teams/{teamId}/approvals", RESTRICTED_WRITE, |w| {
         (w.in_team("/approvals"), json!({"agentId": w.quiet, "title": "t"}))
     }),
-    ("POST /teams/{teamId}/approvals/{approvalId}/decide", SESSION_RESTRICTED, |w| {
+    ("POST /teams/{teamId}/approvals/{approvalId}/decide", SESSION_RESTRICTED_WRITE, |w| {
         (format!("{}/decide", w.question()), json!({"decision": "approved"}))
     }),
     // The exchange.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ADMIN_WRITE, Listed, OWN, READ, RESTRICTED_READ, RESTRICTED_WRITE, SESSION, SESSION_ADMIN,
-    WRITE, World,
+    ADMIN_WRITE, Listed, OWN, READ, RESTRICTED_READ, RESTRICTED_WRITE, SESSION_ADMIN,
+    SESSION_WRITE, WRITE, World,
 };
 use crate::client::eventually;
 
@@ -65,7 +65,7 @@ pub const LISTED: &[Listed] = &[
     ("PATCH /knowledge-bases/{id}", SESSION_ADMIN, |w| {
         (format!("/knowledge-bases/{}", w.knowledge_base()), json!({"name": "K"}))
     }),
-    ("PUT /knowledge-bases/{id}/documents/{documentId}", SESSION, |w| {
+    ("PUT /knowledge-bases/{id}/documents/{documentId}", SESSION_WRITE, |w| {
         (w.document(), json!({"name": "D", "content": "other words"}))
     }),
     // Notifications and prices.

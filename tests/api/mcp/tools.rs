@@ -49,6 +49,24 @@ fn the_list_is_short_and_always_the_same() {
     assert_eq!(list["result"]["cacheScope"], "public");
 }
 
+#[test]
+fn a_viewer_is_offered_the_tools_that_only_read() {
+    let acme = Fixture::new();
+    let (vera, id) = acme.person("vera", roadstead::auth::Role::Member);
+    let client = Client::of(&vera);
+    let all = listed(&client);
+    let member = format!("/organizations/members/{id}");
+    acme.owner.patch(&member, json!({"role": "viewer"})).ok();
+    let own = listed(&client);
+    let reading = all.iter().filter(|(_, tool)| tool["annotations"]["readOnlyHint"] == true);
+    assert!(own.keys().eq(reading.map(|(name, _)| name)), "{:?}", own.keys());
+    assert!(!own.is_empty() && own.len() < all.len());
+    let list = client.result("tools/list", json!({}));
+    assert_eq!((&list["cacheScope"], &list["ttlMs"]), (&json!("private"), &json!(0)));
+    let refused = client.refused("task_create", json!({"teamId": unknown_id(), "title": "T"}));
+    assert!(refused.contains("a viewer reads and changes nothing"), "{refused}");
+}
+
 /// What a schema of arguments may say: what the functions of OpenAI (also in its strict mode), of
 /// Gemini and of Anthropic take alike.
 const KEYWORDS: [&str; 8] =
