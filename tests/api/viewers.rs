@@ -203,6 +203,7 @@ fn a_viewer_approves_nothing() {
     let asked = vera.get(&path(&job, "/approvals")).items();
     let asked = asked.iter().find(|one| one["user"]["id"] == json!(id)).unwrap();
     assert_eq!(pick(&asked["user"], "emailVerified canDecide"), json!([true, false]));
+    assert!(vera.get("/agents/deployments?approver=me").items().is_empty());
     vera.post(&path(&job, "/approve"), json!({})).refused(403, "member_required");
     let for_her = json!({"actingUserEmail": asked["user"]["email"]});
     acme.key.post(&path(&job, "/approve"), for_her.clone()).refused(403, "approver_required");
