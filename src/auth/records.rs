@@ -185,7 +185,7 @@ impl Record for Organization {
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "OrganizationRole")]
 pub enum Role {
-    /// Reads what members read, and changes nothing but the own account.
+    /// Reads what members read, and changes nothing but their own account.
     Viewer,
     /// Works in the organization.
     Member,
