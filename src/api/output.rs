@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
+use crate::auth::User;
 use crate::base::{Error, Id, Result};
 
 /// An answer of an operation, sent as JSON.
@@ -19,6 +20,11 @@ pub trait Output: Serialize + JsonSchema + 'static {
 
     /// The outside agent that acted, for the audit log. Only of routes for outside agents.
     fn peer(&self) -> Option<PeerRef> {
+        None
+    }
+
+    /// The user who acted, for the audit log, where the request had no credential.
+    fn actor(&self) -> Option<Id<User>> {
         None
     }
 
@@ -88,6 +94,8 @@ pub struct EncodedOutput {
     pub resource: Option<ResourceRef>,
     /// The outside agent that acted; only of a write.
     pub peer: Option<PeerRef>,
+    /// The user who acted, where the request had no credential; only of a write.
+    pub actor: Option<Id<User>>,
     /// Whether it contains a secret that is shown only once.
     pub shows_secret: bool,
 }
@@ -101,6 +109,7 @@ impl EncodedOutput {
             is_text: false,
             resource: None,
             peer: None,
+            actor: None,
             shows_secret,
         })
     }
@@ -112,6 +121,7 @@ impl EncodedOutput {
             is_text: true,
             resource: None,
             peer: None,
+            actor: None,
             shows_secret: false,
         }
     }
@@ -121,6 +131,7 @@ impl EncodedOutput {
         Ok(EncodedOutput {
             resource: value.resource(),
             peer: value.peer(),
+            actor: value.actor(),
             ..EncodedOutput::read(value)?
         })
     }
@@ -134,7 +145,8 @@ impl EncodedOutput {
     ) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
         let body = json(&PageBody { items, next_cursor, more })?;
-        Ok(EncodedOutput { body, is_text: false, resource: None, peer: None, shows_secret })
+        let (resource, peer, actor) = (None, None, None);
+        Ok(EncodedOutput { body, is_text: false, resource, peer, actor, shows_secret })
     }
 }
 

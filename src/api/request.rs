@@ -12,6 +12,7 @@ use super::org_source::OrgSlugMode;
 use super::read::SourceFormat;
 use super::system::SystemMonitor;
 use crate::auth::nostr::Signer;
+use crate::auth::oidc::Oidc;
 use crate::auth::{Caller, Identity};
 use crate::base::{ArtifactName, Id, Keys, Name, Text, TraceParent, VariableName};
 use crate::store::PageRequest;
@@ -53,6 +54,8 @@ pub struct ServerInfo {
     pub system: Arc<SystemMonitor>,
     /// Whether it can send mail.
     pub sends_mail: bool,
+    /// The providers with which people sign in.
+    pub oidc: Arc<Oidc>,
     /// The installation's keys, which sign cursors.
     pub keys: Keys,
 }
@@ -60,7 +63,7 @@ pub struct ServerInfo {
 impl ServerInfo {
     /// A server with these keys that has nothing else.
     pub fn bare(keys: Keys) -> Self {
-        ServerInfo { system: Arc::default(), sends_mail: false, keys }
+        ServerInfo { system: Arc::default(), sends_mail: false, oidc: Arc::default(), keys }
     }
 }
 

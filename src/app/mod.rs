@@ -59,6 +59,7 @@ use tls::OwnTls;
 
 use crate::api::execute::{self, Coordination, Executor, OnSetup};
 use crate::api::{OrganizationCreators, Route, SystemMonitor};
+use crate::auth::oidc::{Oidc, OidcProvider};
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Email, Id, Result};
 use crate::console::Console;
@@ -102,6 +103,8 @@ pub struct ServerConfig {
     pub extra_roots_pem: Option<Vec<u8>>,
     /// `--smtp-url` and `--mail-from`; mail cannot be sent without.
     pub smtp: Option<SmtpConfig>,
+    /// `--oidc`: the providers with which people sign in.
+    pub oidc: Vec<OidcProvider>,
     /// `--otlp-endpoint` and `--otlp-header-file`: the collector of spans.
     pub spans: Option<SpanTarget>,
     /// How outgoing calls resolve names.
@@ -134,6 +137,7 @@ impl Default for ServerConfig {
             allow_private: Vec::new(),
             extra_roots_pem: None,
             smtp: None,
+            oidc: Vec::new(),
             spans: None,
             resolver: Resolver::default(),
             program: None,
@@ -208,6 +212,7 @@ impl Server {
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {
             system: system.clone(),
+            oidc: Arc::new(Oidc::new(config.oidc.clone())),
             coordination: coordination.clone(),
             store: store.clone(),
             outside: outside.clone(),

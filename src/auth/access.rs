@@ -13,6 +13,7 @@ use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, Membership, Organization, ResourceType, Role,
     User,
 };
+use super::required_provider::require_provider;
 use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
 use super::session::Session;
 use super::tokens::Tokens;
@@ -460,7 +461,7 @@ impl Authenticator {
 ///
 /// # Errors
 /// The same 404 for an organization that does not exist, one the user is not a member of, and one the
-/// key does not belong to.
+/// key does not belong to; 403 in a session of a password, where the organization requires a provider.
 pub(super) fn enter(
     view: &View,
     identity: &Identity,
@@ -474,12 +475,17 @@ pub(super) fn enter(
         Credential::Session(_) => true,
     };
     match (organization, membership) {
-        (Some(organization), Some(membership)) if for_it => Ok(Caller {
-            identity: identity.clone(),
-            org: id,
-            org_slug: organization.slug,
-            role: identity.role_in(&membership),
-        }),
+        (Some(organization), Some(membership)) if for_it => {
+            if let Credential::Session(session) = identity.credential {
+                require_provider(view, id, identity.user, session)?;
+            }
+            Ok(Caller {
+                identity: identity.clone(),
+                org: id,
+                org_slug: organization.slug,
+                role: identity.role_in(&membership),
+            })
+        }
         _ => Err(Error::organization_not_found("orgSlug")),
     }
 }

@@ -9,10 +9,12 @@ mod basis;
 mod credential_cache;
 mod installation;
 pub mod nostr;
+pub mod oidc;
 pub mod passwords;
 mod policy;
 mod raw_credential;
 mod records;
+mod required_provider;
 mod restricted;
 mod scopes;
 mod session;
@@ -39,6 +41,7 @@ pub use records::{
     KeyUse, Membership, Organization, ResourceType, Role, SERVICE_ACCOUNTS_BY_ORG, User, UserKind,
     find_person,
 };
+pub use required_provider::{ProviderSession, RequiredProvider};
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
     hidden_ids, remember_deleted, restricted_deleted_since, usable_ids, visible_page,
@@ -62,6 +65,8 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<ApiKey>(),
     TableInfo::of::<KeyUse>(),
     TableInfo::of::<Session>(),
+    TableInfo::of::<ProviderSession>(),
+    TableInfo::of::<RequiredProvider>(),
     TableInfo::of::<Grant>(),
     TableInfo::of::<KnownSignInAddress>(),
     TableInfo::of::<DeletedRestricted>(),

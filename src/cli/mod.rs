@@ -36,6 +36,7 @@ mod manual;
 mod memory;
 #[cfg(feature = "postgres")]
 mod migrate;
+mod oidc_flags;
 mod open_files;
 mod openapi;
 mod otlp_flags;

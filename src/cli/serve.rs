@@ -14,6 +14,7 @@ use super::failure::Failure;
 use super::listening::{
     Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names, warn_of_port,
 };
+use super::oidc_flags::OidcFlags;
 use super::otlp_flags::OtlpFlags;
 use super::shutdown::Shutdown;
 use super::{open_files, output, values};
@@ -110,6 +111,9 @@ pub struct Serve {
     mail_from: Option<String>,
 
     #[command(flatten)]
+    oidc: OidcFlags,
+
+    #[command(flatten)]
     otlp: OtlpFlags,
 
     #[command(flatten)]
@@ -194,6 +198,7 @@ impl Serve {
         let smtp = self.smtp(extra_roots_pem.clone())?;
         Ok(ServerConfig {
             smtp,
+            oidc: self.oidc.providers()?,
             spans: self.otlp.target()?,
             open_files: open_files::raise(),
             public_url: self.public_url.as_ref().map(ToString::to_string),

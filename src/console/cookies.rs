@@ -18,6 +18,10 @@ pub enum Cookie {
     Visitor,
     /// The name of a text to show on the next page.
     Flash,
+    /// An attempt to sign in with a provider, which leads back from another site.
+    Attempt,
+    /// What links an account of a provider, until it is confirmed.
+    Confirmation,
     /// `light` or `dark`; absent if the visitor leaves it to the system.
     Theme,
 }
@@ -28,6 +32,8 @@ impl Cookie {
             Cookie::Session => "",
             Cookie::Visitor => "-visitor",
             Cookie::Flash => "-flash",
+            Cookie::Attempt => "-attempt",
+            Cookie::Confirmation => "-confirmation",
             Cookie::Theme => "-theme",
         }
     }
@@ -79,9 +85,10 @@ impl Jar {
     pub fn set(&self, cookie: Cookie, value: &str, max_age_secs: i64) -> String {
         let secure = if self.is_secure { "; Secure" } else { "" };
         let (prefix, suffix) = (&self.prefix, cookie.suffix());
+        let site = if cookie == Cookie::Attempt { "Lax" } else { "Strict" };
         format!(
             "{prefix}{suffix}={value}; Path=/; Max-Age={max_age_secs}; HttpOnly; \
-             SameSite=Strict{secure}"
+             SameSite={site}{secure}"
         )
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use tokio::sync::mpsc;
 
+use super::cookies::Cookie;
 use super::flash::Flash;
 use crate::http::BodyAborted;
 
@@ -15,6 +16,8 @@ pub struct Reply {
     /// A text for the next page.
     pub flash: Option<Flash>,
     pub session: SessionChange,
+    /// Cookies of a sign-in with a provider that are set, or removed by an empty value.
+    pub kept: Vec<(Cookie, String)>,
     /// The theme from now on, if it is chosen; an inner `None` leaves it to the system.
     pub theme: Option<Option<&'static str>>,
     /// The page whose form was sent without a session, once there is a new one.
@@ -29,7 +32,7 @@ pub enum Content {
     Html(String),
     /// A picture, as SVG.
     Picture(&'static str),
-    /// Another page to go to, of this server.
+    /// Another page to go to: of this server, or of a provider of sign-ins.
     SeeOther(String),
     /// Events, as they happen.
     Events(mpsc::Receiver<Result<Bytes, BodyAborted>>),
@@ -75,6 +78,7 @@ impl Reply {
             content,
             flash: None,
             session: SessionChange::None,
+            kept: Vec::new(),
             theme: None,
             resumes: None,
             retry_after_secs: None,
@@ -91,6 +95,17 @@ impl Reply {
     pub fn flash(mut self, flash: Flash) -> Self {
         self.flash = Some(flash);
         self
+    }
+
+    /// Keeps something of a sign-in with a provider in the browser; an empty value removes it.
+    pub fn keep(mut self, cookie: Cookie, value: impl Into<String>) -> Self {
+        self.kept.push((cookie, value.into()));
+        self
+    }
+
+    /// Goes to a page of another server.
+    pub fn to_provider(url: impl Into<String>) -> Self {
+        Reply::see_other(url)
     }
 
     /// Changes the session.

@@ -11,18 +11,24 @@ use crate::base::{Result, Time};
 
 /// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
 /// to call.
-const TABS: [(&str, &str, &str); 6] = [
+const TABS: [(&str, &str, &str); 7] = [
     ("Members", "/settings/members", "/organizations/members"),
     ("Keys", "/settings/keys", "/api-keys"),
     ("Grants", "/settings/grants", "/access-grants"),
     ("Why may she?", "/settings/access", "/access/explain"),
     ("Providers", "/settings/providers", "/llm-providers"),
     ("Prices", "/settings/model-prices", "/model-prices"),
+    ("Sign-in", "/settings/sign-in", SIGN_IN),
 ];
+
+/// The route of what owners alone change.
+const SIGN_IN: &str = "/organizations/sign-in";
 
 /// The tabs that a visitor may open.
 pub fn tabs(visit: &Visit) -> Vec<(&'static str, &'static str)> {
-    let open = TABS.iter().filter(|(_, _, route)| visit.may(Method::Get, route));
+    let is_owner = visit.member().role == Role::Owner;
+    let may = |route: &str| visit.may(Method::Get, route) && (route != SIGN_IN || is_owner);
+    let open = TABS.iter().filter(|(_, _, route)| may(route));
     open.map(|(label, path, _)| (*label, *path)).collect()
 }
 

@@ -25,6 +25,7 @@ use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
 use super::{assets, errors, headers, multipart, pages};
 use crate::api::Origin;
+use crate::auth::oidc::ATTEMPT_SECS;
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
@@ -209,6 +210,9 @@ async fn enter(
         Some("light") => Some("light"),
         _ => None,
     };
+    let text = |cookie| jar.get(sent, cookie).map(String::from).unwrap_or_default();
+    visit.attempt = text(Cookie::Attempt);
+    visit.confirmation = text(Cookie::Confirmation);
     visit.is_private = jar.is_private() || sent.contains_key("sec-fetch-site");
     if let Some(token) = jar.get(sent, Cookie::Session) {
         visit.sign_in(token).await?;
@@ -277,6 +281,10 @@ async fn read_form(
 /// The cookies that a reply sets.
 fn cookies_of(reply: &Reply, jar: &Jar) -> Vec<String> {
     let mut cookies = Vec::new();
+    for (cookie, value) in &reply.kept {
+        let lasts = if value.is_empty() { 0 } else { ATTEMPT_SECS };
+        cookies.push(jar.set(*cookie, value, lasts));
+    }
     match &reply.session {
         SessionChange::None | SessionChange::Forgotten => {}
         SessionChange::Begun(token) => cookies.push(jar.set(Cookie::Session, token, SESSION_SECS)),

@@ -39,6 +39,10 @@ pub struct Visit {
     pub membership: Option<Membership>,
     /// The text that an earlier form left.
     pub flash: Option<&'static str>,
+    /// The attempt to sign in with a provider that the browser keeps; empty without one.
+    pub attempt: String,
+    /// What the browser keeps to link an account of a provider; empty without.
+    pub confirmation: String,
     /// The theme that the visitor chose.
     pub theme: Option<&'static str>,
     pub(super) jar: Jar,
@@ -98,6 +102,8 @@ impl Visit {
             session: None,
             membership: None,
             flash: None,
+            attempt: String::new(),
+            confirmation: String::new(),
             theme: None,
             jar,
             bound_to: String::new(),

@@ -168,6 +168,7 @@ async fn start_speaking(speaks: Speaks, setup_required: bool, max_connections: u
     });
     let executor = Executor::new(execute::ExecutorConfig {
         system: Arc::default(),
+        oidc: Arc::default(),
         coordination: Arc::new(Coordination::new(store.clone(), 0, setup_required)),
         store: store.clone(),
         outside: outside.unwrap(),

@@ -56,6 +56,7 @@ mod metrics;
 mod nostr_sdk;
 mod moving;
 mod notifications;
+mod oidc_provider;
 mod order;
 mod password_resets;
 mod people;

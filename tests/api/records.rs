@@ -29,6 +29,7 @@ use crate::client::{Caller, eventually, within};
 use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
 use crate::https::SITES;
+use crate::oidc_provider::{Provider, person};
 use crate::sites::names;
 
 /// The public key of the listing.
@@ -192,7 +193,9 @@ pub fn fill(dir: &Path, much: bool) {
     SITES.serve("acme.test", |name| names(name, KEY));
     let url = SmtpUrl::parse("smtp://127.0.0.1:1?tls=none").unwrap();
     let smtp = SmtpConfig { url, from: "roadstead@acme.test".into(), extra_roots_pem: None };
-    let with_mail = ServerConfig { smtp: Some(smtp), ..config() };
+    let provider = Provider::start(&SITES, &format!("id-{}.test", uuid::Uuid::now_v7()));
+    let oidc = vec![provider.configured()];
+    let with_mail = ServerConfig { smtp: Some(smtp), oidc, ..config() };
     let running = Running::serve(store, "127.0.0.1:0", with_mail);
     let sign_in = json!({"email": "eve@acme.test", "password": "correct horse"});
     let user = json!({"name": "Eve", "email": sign_in["email"], "password": sign_in["password"]});
@@ -200,7 +203,7 @@ pub fn fill(dir: &Path, much: bool) {
     let setup = json!({"token": token, "organization": organization, "user": user});
     let anonymous = running.anonymous();
     anonymous.ask("POST", "/setup").json(&setup).send().ok();
-    anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
     let forgotten = json!({"email": sign_in["email"]});
     anonymous.ask("POST", "/auth/password/forgot").json(&forgotten).send().ok();
     let mails: Vec<_> =
@@ -216,9 +219,28 @@ pub fn fill(dir: &Path, much: bool) {
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
     running.store.write_blocking(acme, channel_with_delivery).unwrap();
+    let eve = anonymous.with_bearer(session["token"].as_str().unwrap()).about("acme");
+    sign_in_with(&provider, &eve, &anonymous);
     let admins = AdminsChange::To(vec!["eve@acme.test".into()]);
     admins_of_installation(&running.store, Some(&admins)).unwrap();
     running.stop();
+}
+
+/// Signs somebody in with a provider, who joins by their domain, and requires it in the organization.
+fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
+    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
+    let eve = owner.get("/auth/session").ok()["user"]["id"].clone();
+    let settings = json!({"domains": [rule], "breakGlassUserId": eve});
+    owner.put("/organizations/sign-in", settings).ok();
+    let begin = json!({"provider": "kc"});
+    let begun = anonymous.ask("POST", "/auth/providers/begin").json(&begin).send().ok();
+    let back = provider.sign_in(begun["url"].as_str().unwrap(), person("grace"), "ES256");
+    let (_, query) = back.split_once('?').unwrap();
+    let mut answer = json!({"attempt": begun["attempt"]});
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        answer[&*name] = json!(value);
+    }
+    anonymous.ask("POST", "/auth/providers/finish").json(&answer).send().ok();
 }
 
 /// Waits until a schedule was due, which takes a minute, and pauses everything again. Meanwhile a lease

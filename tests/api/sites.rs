@@ -120,6 +120,16 @@ impl Sites {
         }
     }
 
+    /// Serves a domain whole: `respond` gets what is asked for, as it was sent, and returns the bytes of the
+    /// response.
+    pub fn serve_whole(
+        &self,
+        domain: &str,
+        respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+    ) {
+        self.listen(domain, self.over_tls(domain, whole, respond));
+    }
+
     /// Serves a domain's connections, each in a thread that ends with the test.
     pub fn listen(&self, domain: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -145,12 +155,18 @@ fn accept(listener: TcpListener, serve: impl Fn(TcpStream) + Send + Sync + 'stat
 
 /// Reads a request with its body, which is returned.
 fn message_of(stream: &mut dyn Read) -> Option<String> {
+    let request = whole(stream)?;
+    Some(request.split_once("\r\n\r\n")?.1.into())
+}
+
+/// Reads a request with its body.
+fn whole(stream: &mut dyn Read) -> Option<String> {
     let mut request = String::new();
     loop {
         if let Some((head, body)) = request.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "))?;
-            if body.len() >= length.parse().ok()? {
-                return Some(body.into());
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            if body.len() >= length.unwrap_or("0").parse().ok()? {
+                return Some(request);
             }
         }
         let mut part = [0; 1024];

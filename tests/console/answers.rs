@@ -72,6 +72,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/settings/members/{id} action=withdraw",
             "/o/acme/settings/model-prices/gpt-5",
             "/o/acme/settings/model-prices/{name}",
+            "/o/acme/settings/sign-in",
             "/o/acme/teams action=pause",
             "/o/acme/teams/crew/agents action=pause",
             "/o/acme/teams/crew/agents/{id} action=forget",

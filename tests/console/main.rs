@@ -21,12 +21,15 @@ mod live;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
+#[path = "../api/oidc_provider.rs"]
+mod oidc_provider;
 mod outside;
 mod paper;
 mod pictures;
 mod restricted;
 mod png;
 mod prompts;
+mod provider_sign_in;
 mod server;
 mod operations;
 mod sessions;

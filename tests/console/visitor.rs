@@ -266,7 +266,9 @@ impl Visitor {
     fn keep(&self, cookie: &str) {
         let (pair, attributes) = cookie.split_once(';').unwrap();
         let (name, value) = pair.split_once('=').unwrap();
-        for needed in ["Path=/", "HttpOnly", "SameSite=Strict"] {
+        // A provider of sign-ins leads back from another site.
+        let site = if name.ends_with("-attempt") { "SameSite=Lax" } else { "SameSite=Strict" };
+        for needed in ["Path=/", "HttpOnly", site] {
             assert!(attributes.contains(needed), "{cookie}");
         }
         let mut cookies = self.cookies.borrow_mut();

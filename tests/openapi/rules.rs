@@ -42,6 +42,8 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewRedelivery", Why::Other("one time is compared with another")),
     ("NewRun", Why::Other("models and tokens of a list are compared")),
     ("NewSchedule", Why::Other(ONE_OF_TWO)),
+    ("NewSignIn", Why::Other("a path that no browser takes for a URL of another server")),
+    ("NewSignInSettings", Why::Other("domains of a list are compared")),
     ("NewTool", Why::Other("names in texts are counted")),
     ("Recall", Why::Query),
     ("SchedulePatch", Why::Other(ONE_OF_TWO)),

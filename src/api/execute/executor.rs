@@ -16,6 +16,7 @@ use super::signature_checks::SignatureChecks;
 use super::slots::{Slot, SlotLimits, Slots};
 use super::works::{COMPUTATIONS, FILES, Works};
 use crate::api::{ServerInfo, SystemMonitor};
+use crate::auth::oidc::Oidc;
 use crate::auth::passwords::Passwords;
 use crate::auth::{
     Authenticator, Identity, Membership, Organization, RawCredential, Role, Tokens,
@@ -100,6 +101,8 @@ pub struct ExecutorConfig {
     pub coordination: Arc<Coordination>,
     /// What the server knows of itself.
     pub system: Arc<SystemMonitor>,
+    /// The providers with which people sign in.
+    pub oidc: Arc<Oidc>,
     /// Set when the process begins to stop.
     pub stopping: watch::Receiver<bool>,
 }
@@ -107,9 +110,10 @@ pub struct ExecutorConfig {
 impl Executor {
     /// Creates an executor.
     pub fn new(config: ExecutorConfig) -> Self {
-        let ExecutorConfig { store, outside, coordination, system, stopping } = config;
+        let ExecutorConfig { store, outside, coordination, system, oidc, stopping } = config;
         let sends_mail = outside.mail.is_configured();
-        let server = Arc::new(ServerInfo { system, sends_mail, keys: store.keys().clone() });
+        let keys = store.keys().clone();
+        let server = Arc::new(ServerInfo { system, sends_mail, oidc, keys });
         Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,

@@ -157,6 +157,7 @@ impl Fixture {
         let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(ExecutorConfig {
             system: Arc::default(),
+            oidc: Arc::default(),
             coordination: Arc::new(Coordination::new(store.clone(), 0, false)),
             store: store.clone(),
             outside: Outside::new(config).unwrap(),
@@ -388,6 +389,7 @@ async fn nothing_is_executed_before_setup() {
     let fixture = Fixture::new().await;
     let executor = Arc::new(Executor::new(ExecutorConfig {
         system: Arc::default(),
+        oidc: Arc::default(),
         coordination: Arc::new(Coordination::new(fixture.executor.store.clone(), 0, true)),
         store: fixture.executor.store.clone(),
         outside: fixture.executor.outside.clone(),

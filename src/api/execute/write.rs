@@ -14,6 +14,7 @@ use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
 use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
+use crate::auth::in_session;
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
 
@@ -166,6 +167,8 @@ impl Transaction {
             return Ok(Written::Done(answer, Recorded::Nothing));
         }
         if !progress.has_changes && !self.context.request.route.unaudited {
+            let acted = answer.actor.map(|user| in_session(tx, user)).transpose()?;
+            let who = acted.map_or(who, Principal::Identity);
             self.audit(tx, &who, answer.resource.clone(), answer.peer.as_ref())?;
         }
         let recorded = match &self.fingerprint {

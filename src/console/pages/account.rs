@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::sign_in::{Provider, providers};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
@@ -12,7 +13,7 @@ use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
+use crate::console::strict::{List, Nullable};
 use crate::console::visit::{Membership, Visit};
 
 /// Its paths, and what answers them.
@@ -30,6 +31,9 @@ struct Account {
     form: Form,
     email: String,
     memberships: Vec<Membership>,
+    /// The accounts of providers that are linked, and the providers that there are.
+    links: Vec<OwnLink>,
+    providers: Vec<Provider>,
     sessions: Vec<OwnSession>,
     has_others: bool,
 }
@@ -41,6 +45,15 @@ struct OwnSession {
     current: bool,
     created_at: Time,
     expires_at: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OwnLink {
+    id: String,
+    provider: String,
+    email: Nullable<String>,
+    linked_at: Time,
 }
 
 async fn own_name(visit: &Visit) -> Result<Form> {
@@ -59,6 +72,8 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         memberships: session.memberships.clone(),
         has_others: sessions.items.len() > 1,
         sessions: sessions.items,
+        links: visit.api.items("/auth/links", &[]).await?,
+        providers: providers(visit).await?,
         frame: form.ready(frame, visit, error.as_ref()),
         form,
     };

@@ -18,6 +18,8 @@ mod registry;
 mod reset_password;
 mod setup;
 pub mod sign_in;
+mod provider_sign_in;
+mod sign_in_settings;
 mod sign_out;
 mod theme;
 mod today;
@@ -87,6 +89,8 @@ use super::page::Page;
 const ALL: &[&[Page]] = &[
     setup::PAGES,
     sign_in::PAGES,
+    provider_sign_in::PAGES,
+    sign_in_settings::PAGES,
     sign_out::PAGES,
     invitations::PAGES,
     confirm_mail::PAGES,

@@ -15,7 +15,7 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/sign-in")
-    .get(|visit| Box::pin(async { show(visit) }))
+    .get(|visit| Box::pin(show(visit)))
     .post(|visit| Box::pin(sign_in(visit)))
     .carries_forms()];
 
@@ -30,6 +30,8 @@ struct SignIn {
     return_to: String,
     /// The fields of the form that was sent without a session.
     carried: Vec<(String, String)>,
+    /// The providers that one can sign in with instead.
+    providers: Vec<Provider>,
     /// Whether what is entered could be read on the way.
     is_open: bool,
     /// Whether the browser is to forget the pages that it has (`sign_out.rs`).
@@ -40,6 +42,36 @@ struct SignIn {
 #[derive(Deserialize)]
 pub struct Begun {
     pub token: String,
+}
+
+/// A provider of sign-ins.
+#[derive(Deserialize)]
+pub struct Provider {
+    pub name: String,
+    pub label: String,
+}
+
+impl Provider {
+    /// The page that leads to it, and back to `return_to`.
+    pub fn link(&self, return_to: &str) -> String {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("return", return_to)
+            .finish();
+        format!("/sign-in/oidc/{}?{query}", self.name)
+    }
+
+    /// The same, to link an account of it.
+    pub fn link_account(&self) -> String {
+        format!("/sign-in/oidc/{}?link=yes", self.name)
+    }
+}
+
+/// The providers that people can sign in with.
+///
+/// # Errors
+/// Those of the route.
+pub async fn providers(visit: &Visit) -> Result<Vec<Provider>> {
+    visit.api.items("/auth/providers", &[]).await
 }
 
 /// Leads here, and from here to `target`.
@@ -65,23 +97,30 @@ pub fn carrying(visit: &Visit) -> Result<Reply> {
     frame.form = crate::console::fields::Fields::default();
     frame.flash = Some("Your session is over. Sign in to go on; what you entered comes along.");
     let is_open = !visit.is_private;
-    render(frame.status, &SignIn { frame, return_to, carried, is_open, forgets: false })
+    // Going to a provider would lose what was entered.
+    let (providers, forgets) = (Vec::new(), false);
+    render(frame.status, &SignIn { frame, return_to, carried, providers, is_open, forgets })
 }
 
-fn show(visit: &Visit) -> Result<Reply> {
+async fn show(visit: &Visit) -> Result<Reply> {
     if visit.session.is_some() {
         return Ok(Reply::see_other(local(visit.query.get("return"))));
     }
-    form(visit, visit.query.get("return"), None)
+    form(visit, visit.query.get("return"), None).await
 }
 
-fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Result<Reply> {
+/// The page, with what went wrong.
+///
+/// # Errors
+/// If the page cannot be shown.
+pub async fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Result<Reply> {
     let carried = visit.form.below(CARRIED);
     let carried = carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
     let frame = visit.frame("Sign in").failed(error);
     let return_to = local(return_to);
     let (is_open, forgets) = (!visit.is_private, visit.flash.is_some());
-    render(frame.status, &SignIn { frame, return_to, carried, is_open, forgets })
+    let providers = providers(visit).await?;
+    render(frame.status, &SignIn { frame, return_to, carried, providers, is_open, forgets })
 }
 
 async fn sign_in(visit: &Visit) -> Result<Reply> {
@@ -96,6 +135,6 @@ async fn sign_in(visit: &Visit) -> Result<Reply> {
             }
             Ok(reply.session(SessionChange::Begun(begun.token)))
         }
-        Err(error) => form(visit, return_to, Some(&error)),
+        Err(error) => form(visit, return_to, Some(&error)).await,
     }
 }

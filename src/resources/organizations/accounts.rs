@@ -3,12 +3,14 @@
 //!
 //! Invariants:
 //! - An account is proved only by a secret that was sent to its address and that nobody else has seen:
-//!   the mailed token of an invitation, a mailed link for a password; or by the operator.
+//!   the mailed token of an invitation, a mailed link for a password; or by the operator, or by a provider
+//!   of sign-ins that the operator trusts.
 //! - The first who proves the address of an account takes it over: what others hold of it, the
-//!   password, sessions, keys, invitations and reset links for others, is of no use from then on. Not if
+//!   password, sessions, keys, linked providers, invitations and reset links for others, is of no use from then on. Not if
 //!   the proof is given in a session of the account: who is signed in knows the password. Of an account
 //!   from before proofs were asked for only the password and the sessions end.
 
+use super::sign_in_link::remove_all;
 use crate::auth::{AddressProof, User};
 use crate::base::{Email, Name, Result};
 use crate::store::Tx;
@@ -41,7 +43,8 @@ pub(super) fn create(
 }
 
 /// Sets a new password, which ends all sessions. If `proves`, who sets it has proved the address: an
-/// account that nobody had proved is taken over, so that keys made until now are refused, too.
+/// account that nobody had proved is taken over, so that keys made until now are refused, too, and nothing
+/// is linked to it any more.
 pub(super) fn set_password(
     tx: &mut Tx,
     old: &User,
@@ -51,6 +54,9 @@ pub(super) fn set_password(
     let session_generation = old.session_generation + 1;
     let mut new = User { password, session_generation, ..old.clone() };
     if proves {
+        if old.proof == AddressProof::Unproved {
+            remove_all(tx, old.id)?;
+        }
         // Nobody has had one without a password, as an import makes it.
         if old.proof == AddressProof::Unproved && old.password.is_some() {
             new.keys_from = Some(tx.now());

@@ -62,6 +62,12 @@ pub static BY_ADDRESS: Index<Invitation, (Id<Org>, Email)> = Index::unique(
     |invitation| Some((invitation.org, invitation.email.clone())),
 );
 
+/// Invitations of an address, oldest first.
+pub static BY_EMAIL: Index<Invitation, (Email, Id<Invitation>)> =
+    Index::non_unique("invitations.by_email", |invitation| {
+        Some((invitation.email.clone(), invitation.id))
+    });
+
 /// Invitations by expiry.
 pub static BY_END: Index<Invitation, Time> =
     Index::non_unique("invitations.by_end", |invitation| Some(invitation.expires_at));
@@ -94,7 +100,7 @@ impl Record for Invitation {
     // The accepting caller is in no organization.
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_TOKEN, &BY_MAILED_TOKEN, &BY_ADDRESS, &BY_END, &BY_INVITER];
+        &[&BY_TOKEN, &BY_MAILED_TOKEN, &BY_ADDRESS, &BY_EMAIL, &BY_END, &BY_INVITER];
     const VERSION: u8 = 2;
     type Key = (Id<Org>, Id<Invitation>);
     fn key(&self) -> Self::Key {

@@ -16,6 +16,7 @@ mod key_sponsors;
 mod keys;
 mod members;
 pub mod moving;
+mod oidc;
 mod organization;
 mod own_sessions;
 mod password_reset;
@@ -24,6 +25,7 @@ mod reset_mails;
 mod service_accounts;
 mod sessions;
 mod setup;
+mod sign_in_link;
 mod tokens;
 mod users;
 mod whoami;
@@ -56,6 +58,7 @@ pub const RESOURCE: Resource = Resource {
     children: &[
         &setup::RESOURCE,
         &sessions::RESOURCE,
+        &oidc::RESOURCE,
         &own_sessions::RESOURCE,
         &whoami::RESOURCE,
         &users::RESOURCE,
@@ -78,7 +81,8 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Deletes expired sessions, invitations and reset links, and sign-in addresses not used recently.
+/// Deletes expired sessions, invitations and reset links, attempts to sign in that are over, and sign-in
+/// addresses not used recently.
 const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired sessions, invitations, reset links and sign-in addresses",
     every_secs: 600,
@@ -93,6 +97,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
         delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
         delete_due(tx, &password_reset::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
+        delete_due(tx, &oidc::BY_USE, |used: &oidc::UsedAttempt| used.is_past(now))?,
         delete_due(tx, &reset_mails::BY_LAST, |mails: &ResetMails| mails.is_past(now))?,
         delete_due(tx, &KNOWN_ADDRESSES_BY_TIME, |k: &KnownSignInAddress| k.at <= unknown)?,
     ];

@@ -133,6 +133,12 @@ impl Input for SignIn {}
 
 /// Creates a session of a user who has proved their password, and stores the address as known.
 pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<SessionInfo> {
+    let session = begin_session(tx, user, address)?;
+    to_info(&tx.view(), &session, user)
+}
+
+/// Does the same for a user who is known to be who they are; returns the record.
+pub(super) fn begin_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<Session> {
     let now = tx.now();
     end_oldest_sessions(tx, user)?;
     let session = Session {
@@ -146,7 +152,7 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
     // As it is typed: accounts of before may have their domain in another form.
     let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
     tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
-    to_info(&tx.view(), &session, user)
+    Ok(session)
 }
 
 /// Ends the oldest sessions of a user as far as the limit requires before another is created.

@@ -366,8 +366,8 @@ fn other_writes_answer_each_caller_as_written() {
     answer_as_written(writes::LISTED);
 }
 
-/// Routes that none of the columns is about. They are called below, except for those of mails.
-const OTHERS: [&str; 15] = [
+/// Routes that none of the columns is about. They are called below, except for those of mails and providers.
+const OTHERS: [&str; 19] = [
     "POST /setup",
     "POST /auth/sign-in",
     "POST /auth/sign-out",
@@ -375,6 +375,11 @@ const OTHERS: [&str; 15] = [
     "POST /auth/password",
     "POST /auth/password/reset",
     "POST /auth/invitations/accept",
+    // With a provider: tests/console/provider_sign_in.rs.
+    "POST /auth/providers/begin",
+    "POST /auth/providers/finish",
+    "POST /auth/links",
+    "DELETE /auth/links/{linkId}",
     // Mails: tests/api/password_resets.rs and tests/tools/mail.rs.
     "POST /auth/password/forgot",
     "POST /notifications/recipients/confirm",

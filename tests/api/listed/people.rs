@@ -65,6 +65,9 @@ pub const LISTED: &[Listed] = &[
     ("POST /organizations/members/{userId}/password-reset", SESSION_ADMIN, |w| {
         (format!("/organizations/members/{}/password-reset", w.person()), json!({}))
     }),
+    ("PUT /organizations/sign-in", SESSION_OWNER, |_| {
+        ("/organizations/sign-in".into(), json!({"domains": []}))
+    }),
     ("GET /organizations/invitations", SESSION_ADMIN, |_| {
         ("/organizations/invitations".into(), Value::Null)
     }),

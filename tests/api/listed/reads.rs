@@ -14,6 +14,9 @@ const ANY_CHANNELS: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 200, 200
 /// The one scope that the key with another scope has.
 const FLAGS: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 404, 404, 200, 200];
 
+/// What everybody reads.
+const ANYBODY: Row = [200; 11];
+
 fn get(path: impl Into<String>) -> Sample {
     (path.into(), Value::Null)
 }
@@ -28,6 +31,9 @@ pub const LISTED: &[Listed] = &[
     ("GET /whoami", ANY_CREDENTIAL, |_| get("/whoami")),
     ("GET /auth/session", OWN, |_| get("/auth/session")),
     ("GET /auth/sessions", OWN, |_| get("/auth/sessions")),
+    ("GET /auth/providers", ANYBODY, |_| get("/auth/providers")),
+    ("GET /auth/links", OWN, |_| get("/auth/links")),
+    ("GET /organizations/sign-in", SESSION_ADMIN, |_| get("/organizations/sign-in")),
     ("GET /auth/user", OWN, |_| get("/auth/user")),
     ("GET /organizations", OWN, |_| get("/organizations")),
     ("GET /notifications/action-workflows", ANY_CHANNELS, |_| {

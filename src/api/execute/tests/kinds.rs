@@ -99,6 +99,7 @@ async fn fixture(rate: u32) -> Fixture {
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     let executor = Arc::new(Executor::new(ExecutorConfig {
         system: Arc::default(),
+        oidc: Arc::default(),
         coordination: Arc::new(Coordination::new(store.clone(), rate, false)),
         store,
         outside: Outside::new(outside::ClientConfig { allow_private, extra_roots_pem: None })

@@ -35,6 +35,7 @@ impl Server {
         let coordination = Arc::new(Coordination::new(store.clone(), 0, false));
         let executor = Arc::new(Executor::new(ExecutorConfig {
             system: Arc::default(),
+            oidc: Arc::default(),
             coordination: coordination.clone(),
             store: store.clone(),
             outside: client.resolving(Resolver(Arc::new(move |_: &str, _| Ok(vec![address])))),

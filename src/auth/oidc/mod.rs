@@ -1,0 +1,19 @@
+//! Signing in with OpenID Connect: what the operator has configured, what providers publish of themselves,
+//! and the check of what they say of a person (reference: identity-and-rights, "OpenID Connect").
+//!
+//! Nothing here makes a call: an operation requests documents and tokens, and what is read of them is kept
+//! in memory for a while ([`Oidc`]).
+
+mod attempt;
+mod discovery;
+mod id_token;
+mod jwks;
+mod provider;
+#[cfg(test)]
+pub mod testing;
+
+pub use attempt::{ATTEMPT_SECS, Confirmation, SignInAttempt};
+pub use discovery::Discovery;
+pub use id_token::{Expected, IdClaims, TokenProblem, check_id_token, key_id};
+pub use jwks::KeySet;
+pub use provider::{Oidc, OidcProvider};

@@ -1,0 +1,97 @@
+//! The rule of an organization that its people sign in with a provider, and which sessions were begun so
+//! (reference: identity-and-rights, "OpenID Connect").
+
+use bincode::{Decode, Encode};
+
+use super::records::{Membership, Organization, User};
+use super::session::Session;
+use crate::base::{Error, Id, Result, Time};
+use crate::store::{AnyReference, Export, Key, Org, Record, Reference, View};
+
+/// That sessions of a password are refused in an organization, but those of one owner: with a provider that
+/// does not answer, nobody else could get in.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct RequiredProvider {
+    pub org: Id<Org>,
+    /// The owner who is let in with a password.
+    pub break_glass: Id<User>,
+    pub required_at: Time,
+}
+
+static ORGANIZATION: Reference<RequiredProvider, Organization> = Reference::cascade(
+    &["org"],
+    |organization: &Organization| organization.id.to_bytes(),
+    |required: &RequiredProvider, _| vec![required.org.to_bytes()],
+);
+
+static BREAK_GLASS: Reference<RequiredProvider, Membership> = Reference::restrict(
+    &["break_glass"],
+    "is_break_glass_owner",
+    "this owner is let in when the provider of sign-ins does not answer; name another one in the \
+     organization's sign-in settings first",
+    |member: &Membership| member.org.to_bytes(),
+    |required: &RequiredProvider, _| vec![(required.break_glass, required.org).to_bytes()],
+);
+
+impl Record for RequiredProvider {
+    const TABLE: &'static str = "required_providers";
+    const EXPORT: Export<Self> = Export::LeftOut("the providers of each installation are its own");
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &BREAK_GLASS];
+    const ORG_SCOPED: bool = false;
+    const AFFECTS_ACCESS: bool = true;
+    type Key = Id<Org>;
+    fn key(&self) -> Self::Key {
+        self.org
+    }
+}
+
+/// That a session was begun with a provider. Separate from the session, whose layout stays as it is; it ends
+/// with it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct ProviderSession {
+    pub session: Id<Session>,
+    /// The name of the provider.
+    pub provider: String,
+}
+
+static SESSION: Reference<ProviderSession, Session> = Reference::cascade(
+    &["session"],
+    |session: &Session| session.id.to_bytes(),
+    |begun: &ProviderSession, _| vec![begun.session.to_bytes()],
+);
+
+impl Record for ProviderSession {
+    const TABLE: &'static str = "sessions.provider";
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION];
+    const ORG_SCOPED: bool = false;
+    type Key = Id<Session>;
+    fn key(&self) -> Self::Key {
+        self.session
+    }
+}
+
+/// Requires what an organization asks of a session.
+///
+/// # Errors
+/// 403 in a session of a password, where a provider is required.
+pub(super) fn require_provider(
+    view: &View,
+    org: Id<Org>,
+    user: Id<User>,
+    session: Id<Session>,
+) -> Result<()> {
+    let Some(required) = view.get::<RequiredProvider>(&org)? else { return Ok(()) };
+    if required.break_glass == user {
+        return Ok(());
+    }
+    // Who is only supposed to be in a session has none.
+    if session == Id::NIL || view.has::<ProviderSession>(&session)? {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "provider_required",
+        "this organization requires that you sign in with its provider, not with a password; sign \
+         out, and choose the provider on the page to sign in",
+    ))
+}

@@ -1,0 +1,34 @@
+//! Signing in with OpenID Connect (reference: identity-and-rights, "OpenID Connect").
+//!
+//! A person is known by issuer and subject. Who is not linked yet is found by an address that the provider
+//! has verified, and confirms the link in a session of theirs: otherwise whoever administers a provider
+//! could enter every account.
+
+mod calls;
+mod joining;
+mod links;
+mod person;
+mod records;
+mod settings;
+mod sign_in;
+
+pub(super) use records::{BY_USE, UsedAttempt};
+
+use crate::api::Resource;
+use crate::store::TableInfo;
+
+use super::sign_in_link::SignInLink;
+use records::JoiningDomain;
+
+pub(super) const RESOURCE: Resource = Resource {
+    tables: &[
+        TableInfo::of::<SignInLink>(),
+        TableInfo::of::<UsedAttempt>(),
+        TableInfo::of::<JoiningDomain>(),
+    ],
+    children: &[&sign_in::RESOURCE, &links::RESOURCE, &settings::RESOURCE],
+    ..Resource::EMPTY
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Who it is that a provider has let in: somebody who is linked, whose address has an account, or who is new.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::joining;
+use crate::api::{Output, ResourceRef};
+use crate::auth::oidc::{Confirmation, IdClaims, OidcProvider, SignInAttempt};
+use crate::auth::{ProviderSession, User, find_person};
+use crate::base::{Email, Error, Id, Result};
+use crate::resources::organizations::accounts;
+use crate::resources::organizations::sessions::{SessionInfo, begin_session, to_info};
+use crate::resources::organizations::sign_in_link::{BY_SUBJECT, has_any, link, subject_hash};
+use crate::store::Tx;
+
+/// How a sign-in with a provider ended: with a session, or with a link to be confirmed.
+#[derive(Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "FinishedProviderSignIn")]
+pub(super) struct Finished {
+    /// The session, if the person has an account that is linked now.
+    pub session: Option<SessionInfo>,
+    /// Otherwise what links the account of the provider, in a session of the person's own
+    /// (`POST /auth/links`), within ten minutes.
+    pub confirmation: Option<String>,
+    /// The address that the provider has of the person.
+    pub email: Option<Email>,
+    /// The path that was to be returned.
+    pub return_to: String,
+    #[serde(skip)]
+    about: Option<ResourceRef>,
+    #[serde(skip)]
+    actor: Option<Id<User>>,
+}
+
+impl Output for Finished {
+    const MAY_SHOW_SECRET: bool = true;
+
+    fn resource(&self) -> Option<ResourceRef> {
+        self.about.clone()
+    }
+
+    fn actor(&self) -> Option<Id<User>> {
+        self.actor
+    }
+}
+
+/// Ends an attempt for the person of whom the provider says this.
+pub(super) fn finish_as(
+    tx: &mut Tx,
+    (provider, attempt): (&OidcProvider, &SignInAttempt),
+    claims: IdClaims,
+    address: IpAddr,
+) -> Result<Finished> {
+    if attempt.link {
+        return Ok(to_confirm(tx, (provider, attempt), claims));
+    }
+    let hash = subject_hash(&provider.issuer, &claims.subject);
+    if let Some(link) = tx.find(&BY_SUBJECT, &hash)? {
+        let user: User = tx.fetch(&link.user)?;
+        return signed_in(tx, (provider, attempt), claims, (&user, "linked before"), address);
+    }
+    let email = verified_address(provider, &claims)?.clone();
+    let (user, how) = match find_person(&tx.view(), &email)? {
+        Some(user) if user.password.is_some() || has_any(&tx.view(), user.id)? => {
+            return Ok(to_confirm(tx, (provider, attempt), claims));
+        }
+        // Nobody has it yet: it was imported, for example.
+        Some(user) => {
+            accounts::note_proof(tx, &user)?;
+            (tx.fetch(&user.id)?, "linked with it")
+        }
+        None => (joining::join(tx, provider, &claims, &email)?, "joined and linked with it"),
+    };
+    link(tx, user.id, &confirmation(tx, provider, &claims))?;
+    signed_in(tx, (provider, attempt), claims, (&user, how), address)
+}
+
+/// The address of a person who is not linked yet.
+fn verified_address<'a>(provider: &OidcProvider, claims: &'a IdClaims) -> Result<&'a Email> {
+    let is_verified = claims.email_verified || provider.trusts_addresses;
+    claims.email.as_ref().filter(|_| is_verified).ok_or_else(|| {
+        Error::forbidden(
+            "address_not_verified",
+            format!(
+                "{} does not say that it has verified your e-mail address, so it cannot tell which \
+                 account is yours; sign in with your password and link it on the page of your \
+                 account, or verify the address there",
+                provider.label
+            ),
+        )
+    })
+}
+
+fn confirmation(tx: &Tx, provider: &OidcProvider, claims: &IdClaims) -> Confirmation {
+    let (name, issuer) = (provider.name.clone(), provider.issuer.clone());
+    let subject = claims.subject.clone();
+    let email = claims.email.clone();
+    Confirmation { subject, email, ..Confirmation::new(name, issuer, tx.now()) }
+}
+
+fn to_confirm(
+    tx: &Tx,
+    (provider, attempt): (&OidcProvider, &SignInAttempt),
+    claims: IdClaims,
+) -> Finished {
+    Finished {
+        session: None,
+        confirmation: Some(confirmation(tx, provider, &claims).sign(tx.keys())),
+        email: claims.email,
+        return_to: attempt.return_to.clone(),
+        about: None,
+        actor: None,
+    }
+}
+
+fn signed_in(
+    tx: &mut Tx,
+    (provider, attempt): (&OidcProvider, &SignInAttempt),
+    claims: IdClaims,
+    (user, how): (&User, &str),
+    address: IpAddr,
+) -> Result<Finished> {
+    let session = begin_session(tx, user, address)?;
+    let id = session.id;
+    tx.insert(&ProviderSession { session: id, provider: provider.name.clone() })?;
+    let detail = format!("{}: {}, {how}", provider.name, claims.subject);
+    Ok(Finished {
+        session: Some(to_info(&tx.view(), &session, user)?),
+        confirmation: None,
+        email: claims.email,
+        return_to: attempt.return_to.clone(),
+        about: ResourceRef::of("session", id).map(|about| about.with_detail(detail)),
+        actor: Some(user.id),
+    })
+}

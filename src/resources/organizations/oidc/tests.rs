@@ -1,0 +1,489 @@
+//! Sign-ins with a provider of the test's own, which may be hostile.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use serde_json::{Value, json};
+
+use super::sign_in::{BegunSignIn, NewSignIn, ProviderAnswer, begin, finish};
+use super::{links, person::Finished, settings};
+use crate::api::{Calls, Outcome, Principal, Req, ServerInfo};
+use crate::auth::oidc::testing::{Key, token};
+use crate::auth::oidc::{Oidc, OidcProvider};
+use crate::auth::{Authenticator, Membership, RawCredential, Role, Tokens, User, find_person};
+use crate::base::{Email, Error, Id, Keys, Kind, Result};
+use crate::outside::{Call, CallResult, Response};
+use crate::resources::organizations::accounts;
+use crate::resources::organizations::tests::{signed_in, with_password};
+use crate::resources::testing::{Fixture, NOON, args, user};
+use crate::store::Tx;
+
+const ISSUER: &str = "https://id.test";
+
+/// A provider, and what it says next.
+struct Provider {
+    key: Key,
+    kid: &'static str,
+    /// Fields of its discovery document.
+    discovery: Value,
+    /// Claims of the next token.
+    claims: Value,
+    /// The challenge and the nonce of the sign-in under way.
+    begun: BTreeMap<String, String>,
+    /// The paths that were asked for.
+    asked: Vec<String>,
+}
+
+impl Provider {
+    fn answer(&mut self, call: &Call) -> Response {
+        let path = call.url.strip_prefix(ISSUER).unwrap_or(&call.url).to_string();
+        self.asked.push(path.clone());
+        let (status, body) = match path.as_str() {
+            "/.well-known/openid-configuration" => (200, self.document()),
+            "/keys" => (200, json!({"keys": [self.key.jwk(self.kid)]})),
+            "/token" => self.token(&String::from_utf8(call.body.clone()).unwrap()),
+            _ => (404, json!({})),
+        };
+        Response { status, headers: vec![], body: body.to_string().into_bytes() }
+    }
+
+    fn document(&self) -> Value {
+        let mut document = json!({"issuer": ISSUER, "authorization_endpoint": "https://id.test/auth",
+            "token_endpoint": "https://id.test/token", "jwks_uri": "https://id.test/keys"});
+        let fields = document.as_object_mut().unwrap();
+        fields.extend(self.discovery.as_object().unwrap().clone());
+        document
+    }
+
+    fn token(&self, form: &str) -> (u16, Value) {
+        let sent: BTreeMap<String, String> =
+            form_urlencoded::parse(form.as_bytes()).into_owned().collect();
+        let challenge = BASE64.encode(digest(&SHA256, sent["code_verifier"].as_bytes()));
+        if sent["code"] != "good" || challenge != self.begun["code_challenge"] {
+            return (400, json!({"error": "invalid_grant"}));
+        }
+        assert_eq!(sent["redirect_uri"], self.begun["redirect_uri"]);
+        let mut claims = json!({"iss": ISSUER, "sub": "s-1", "aud": "roadstead",
+            "nonce": self.begun["nonce"], "email": "grace@acme.test", "email_verified": true,
+            "name": "Grace"});
+        claims.as_object_mut().unwrap().extend(self.claims.as_object().unwrap().clone());
+        let header = json!({"alg": self.key.alg(), "kid": self.kid});
+        (200, json!({"id_token": token(&self.key, header, &claims)}))
+    }
+}
+
+struct World {
+    fixture: Fixture,
+    provider: Mutex<Provider>,
+    server: Arc<ServerInfo>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::trusting(false)
+    }
+
+    fn trusting(trusts_addresses: bool) -> Self {
+        let provider = Provider {
+            key: Key::es(),
+            kid: "k",
+            discovery: json!({}),
+            claims: json!({}),
+            begun: BTreeMap::new(),
+            asked: Vec::new(),
+        };
+        let (name, label) = ("kc".to_string(), "Keycloak".to_string());
+        let (issuer, client_id) = (ISSUER.to_string(), "roadstead".to_string());
+        let secret = Some("hush".into());
+        let own = OidcProvider { name, label, issuer, client_id, secret, trusts_addresses };
+        let oidc = Arc::new(Oidc::new(vec![own]));
+        let server = ServerInfo { oidc, ..ServerInfo::bare(Keys::new([7; 32])) };
+        let (provider, server) = (Mutex::new(provider), Arc::new(server));
+        World { fixture: Fixture::new(), provider, server }
+    }
+
+    fn says(&self, claims: Value) {
+        self.provider.lock().unwrap().claims = claims;
+    }
+
+    /// Runs an operation as the pipeline does: again with the answers that it asked for.
+    fn run<I: Send + 'static, O: Send + 'static>(
+        &self,
+        operation: fn(&mut Tx, &Req<(), I>, &mut Calls) -> Result<Outcome<O>>,
+        body: Value,
+    ) -> Result<O>
+    where
+        I: crate::api::Input,
+    {
+        let mut heard: Vec<(Call, CallResult)> = Vec::new();
+        for _ in 0..8 {
+            let mut args = args((), Fixture::input::<I>(body.clone())?);
+            args.server = self.server.clone();
+            let pending = Arc::new(Mutex::new(Vec::new()));
+            let (asked, known) = (pending.clone(), heard.clone());
+            let ran = self.fixture.store.write_blocking(Id::NIL, move |tx| {
+                let mut calls = Calls::default();
+                known.iter().for_each(|(call, result)| calls.hear(call, result.clone()));
+                let outcome = operation(tx, &Req::new(&args, &Principal::Anonymous), &mut calls);
+                *asked.lock().unwrap() = calls.asked().into_iter().cloned().collect();
+                if calls.asked().is_empty() {
+                    outcome?.done()
+                } else {
+                    Err(Error::internal("pending"))
+                }
+            });
+            let pending = std::mem::take(&mut *pending.lock().unwrap());
+            if pending.is_empty() {
+                return ran;
+            }
+            for call in pending {
+                let now = self.fixture.store.clock().now().secs();
+                let mut provider = self.provider.lock().unwrap();
+                if provider.claims.get("iat").is_none() {
+                    provider.claims["iat"] = json!(now);
+                    provider.claims["exp"] = json!(now + 300);
+                }
+                let answer = Ok(provider.answer(&call));
+                drop(provider);
+                heard.push((call, CallResult { answer, took: Duration::ZERO }));
+            }
+        }
+        panic!("it asks for ever");
+    }
+
+    /// Begins a sign-in, as the browser is led to the provider.
+    fn begin(&self, body: Value) -> BegunSignIn {
+        let begun = self.run::<NewSignIn, _>(begin, body).unwrap();
+        let (endpoint, query) = begun.url.split_once('?').unwrap();
+        assert_eq!(endpoint, "https://id.test/auth");
+        let params = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        self.provider.lock().unwrap().begun = params;
+        begun
+    }
+
+    fn state(&self) -> String {
+        self.provider.lock().unwrap().begun["state"].clone()
+    }
+
+    fn finish(&self, attempt: &str, answer: Value) -> Result<Finished> {
+        let mut body = json!({"attempt": attempt});
+        body.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        self.run::<ProviderAnswer, _>(finish, body)
+    }
+
+    fn sign_in(&self, claims: Value) -> Result<Finished> {
+        self.says(claims);
+        let begun = self.begin(json!({"provider": "kc"}));
+        self.finish(&begun.attempt, json!({"state": self.state(), "code": "good"}))
+    }
+
+    fn person(&self, email: &str) -> Option<User> {
+        let email = Email::parse(email).unwrap();
+        self.fixture.store.read_now(Id::NIL, |view| find_person(view, &email)).unwrap()
+    }
+
+    fn role(&self, email: &str) -> Option<Role> {
+        let (user, org) = (self.person(email)?.id, self.fixture.org);
+        let get = |view: &crate::store::View| view.get::<Membership>(&(user, org));
+        self.fixture.store.read_now(Id::NIL, get).unwrap().map(|membership| membership.role)
+    }
+
+    /// Lets the people of a domain in, as the owner.
+    fn settings(&self, who: &Principal, body: Value) -> Result<settings::Settings> {
+        let mut args = args((), Fixture::input(body)?);
+        args.server = self.server.clone();
+        let who = who.clone();
+        self.fixture.store.write_blocking(self.fixture.org, move |tx| {
+            settings::replace(tx, &Req::new(&args, &who))
+        })
+    }
+}
+
+fn token_of(finished: &Finished) -> String {
+    finished.session.as_ref().expect("a session").token.clone()
+}
+
+fn refusal<T>(result: Result<T>) -> (Kind, &'static str) {
+    let error = result.err().expect("it is refused");
+    (error.kind(), error.code())
+}
+
+#[test]
+fn a_person_without_a_password_is_linked_and_stays_the_same_whatever_their_address_becomes() {
+    let world = World::new();
+    let ben = user(&world.fixture.member);
+    let first = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    assert_eq!(signed_in_user(&world, &first), ben);
+    // Another address of somebody else, and one that is not verified: the subject counts.
+    for email in ["ada@acme.test", "new@elsewhere.test"] {
+        let claims = json!({"email": email, "email_verified": false});
+        assert_eq!(signed_in_user(&world, &world.sign_in(claims).unwrap()), ben);
+    }
+    // Another subject with the address that was Ben's must be confirmed by Ben.
+    let other = world.sign_in(json!({"sub": "s-2", "email": "ben@acme.test"})).unwrap();
+    assert!(other.session.is_none() && other.confirmation.is_some());
+    world.fixture.assert_sound();
+}
+
+fn signed_in_user(world: &World, finished: &Finished) -> Id<User> {
+    match signed_in(&world.fixture.store, &token_of(finished)) {
+        Principal::Identity(identity) => identity.user,
+        _ => unreachable!("a session"),
+    }
+}
+
+#[test]
+fn who_has_a_password_confirms_the_link_in_a_session() {
+    let world = World::new();
+    let ada = with_password(&world.fixture, &world.fixture.owner);
+    let found = world.sign_in(json!({"email": "ada@acme.test"})).unwrap();
+    assert!(found.session.is_none());
+    let confirmation = found.confirmation.unwrap();
+    let link = |confirmation: &str| {
+        let body = Fixture::input(json!({"confirmation": confirmation})).unwrap();
+        world.fixture.write_as(&world.fixture.owner, links::create, (), body)
+    };
+    assert_eq!(refusal(link("x")), (Kind::Conflict, "sign_in_expired"));
+    link(&confirmation).unwrap();
+    assert_eq!(refusal(link(&confirmation)), (Kind::Conflict, "already_linked"));
+    let finished = world.sign_in(json!({"email": "ada@acme.test"})).unwrap();
+    assert_eq!(signed_in_user(&world, &finished), ada.id);
+    // Ten minutes later it is of no use.
+    let found = world.sign_in(json!({"sub": "s-9", "email": "ada@acme.test"})).unwrap();
+    world.fixture.pass_secs(600);
+    assert_eq!(refusal(link(&found.confirmation.unwrap())), (Kind::Conflict, "sign_in_expired"));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn an_address_that_is_not_verified_finds_nobody_unless_the_operator_trusts_the_provider() {
+    let claims = || json!({"email": "ben@acme.test", "email_verified": false});
+    let world = World::new();
+    assert_eq!(refusal(world.sign_in(claims())), (Kind::Forbidden, "address_not_verified"));
+    let none = json!({"email": null});
+    assert_eq!(refusal(world.sign_in(none)), (Kind::Forbidden, "address_not_verified"));
+    assert!(World::trusting(true).sign_in(claims()).unwrap().session.is_some());
+}
+
+#[test]
+fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
+    let world = World::new();
+    let refused = || refusal(world.sign_in(json!({})));
+    assert_eq!(refused(), (Kind::Forbidden, "not_invited"));
+    let rule = |domain: &str, provider: &str| json!({"domains": [{"domain": domain, "provider": provider, "role": "admin"}]});
+    let owner = &world.fixture.owner;
+    assert_eq!(
+        refusal(world.settings(&world.fixture.member, rule("a.test", "kc"))).1,
+        "owner_required"
+    );
+    assert_eq!(refusal(world.settings(owner, rule("acme.test", "other"))).0, Kind::Invalid);
+    let of_owner = json!({"domains": [{"domain": "a.test", "provider": "kc", "role": "owner"}]});
+    assert_eq!(refusal(world.settings(owner, of_owner)).0, Kind::Invalid);
+    world.settings(owner, rule("test", "kc")).unwrap_err();
+    world.settings(owner, rule("elsewhere.test", "kc")).unwrap();
+    assert_eq!(refused(), (Kind::Forbidden, "not_invited"));
+    world.settings(owner, rule("acme.test", "kc")).unwrap();
+    let below = json!({"sub": "s-3", "email": "x@sub.acme.test"});
+    assert_eq!(refusal(world.sign_in(below)).1, "not_invited");
+    assert!(world.person("grace@acme.test").is_none());
+    let finished = world.sign_in(json!({})).unwrap();
+    let grace = world.person("grace@acme.test").unwrap();
+    assert_eq!(signed_in_user(&world, &finished), grace.id);
+    assert_eq!((grace.name.as_str(), grace.password.is_none()), ("Grace", true));
+    assert_eq!(world.role("grace@acme.test"), Some(Role::Admin));
+    // What is listed by another owner of the server than its administrator is refused.
+    let (_, eve) = world.fixture.other_org("globex");
+    assert_eq!(
+        refusal(world.settings(&eve, rule("acme.test", "kc"))).1,
+        "installation_admin_required"
+    );
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn an_answer_is_of_the_browser_that_asked_and_of_use_once() {
+    let world = World::new();
+    let ben = || json!({"email": "ben@acme.test"});
+    world.says(ben());
+    let expired = (Kind::Conflict, "sign_in_expired");
+    // The state of another sign-in, none, and an attempt that is none.
+    let theirs = world.begin(json!({"provider": "kc"}));
+    let foreign = world.state();
+    let begun = world.begin(json!({"provider": "kc", "returnTo": "/o/acme"}));
+    let own = world.state();
+    for (attempt, state) in
+        [(&begun.attempt, &foreign), (&theirs.attempt, &own), (&begun.attempt, &String::new())]
+    {
+        let answer = json!({"state": state, "code": "good"});
+        assert_eq!(refusal(world.finish(attempt, answer)), expired);
+    }
+    assert_eq!(refusal(world.finish("x.y", json!({"state": own, "code": "good"}))), expired);
+    // A code of somebody else is refused by the provider, and nothing is used up.
+    let wrong = world.finish(&begun.attempt, json!({"state": own, "code": "stolen"}));
+    assert_eq!(refusal(wrong), (Kind::Forbidden, "sign_in_refused"));
+    let answer = json!({"state": own, "code": "good"});
+    let finished = world.finish(&begun.attempt, answer.clone()).unwrap();
+    assert_eq!(finished.return_to, "/o/acme");
+    assert_eq!(refusal(world.finish(&begun.attempt, answer)), expired);
+    let begun = world.begin(json!({"provider": "kc"}));
+    world.fixture.pass_secs(600);
+    let late = json!({"state": world.state(), "code": "good"});
+    assert_eq!(refusal(world.finish(&begun.attempt, late)), expired);
+}
+
+#[test]
+fn a_token_of_another_sign_in_issuer_client_or_time_signs_nobody_in() {
+    let now = NOON.secs();
+    for claims in [
+        json!({"nonce": "another"}),
+        json!({"iss": "https://evil.test"}),
+        json!({"aud": "another"}),
+        json!({"iat": now, "exp": now - 100}),
+        json!({"iat": now + 100, "exp": now + 400}),
+    ] {
+        let world = World::new();
+        let mut said = claims.clone();
+        said["email"] = json!("ben@acme.test");
+        let refused = refusal(world.sign_in(said));
+        assert_eq!(refused, (Kind::Upstream, "sign_in_provider_failed"), "{claims}");
+    }
+}
+
+#[test]
+fn the_answer_names_its_issuer_where_the_provider_says_that_it_does() {
+    let world = World::new();
+    world.says(json!({"email": "ben@acme.test"}));
+    world.provider.lock().unwrap().discovery =
+        json!({"authorization_response_iss_parameter_supported": true});
+    let begun = world.begin(json!({"provider": "kc"}));
+    let state = world.state();
+    let answer = |iss: Option<&str>| {
+        let mut answer = json!({"state": state, "code": "good"});
+        if let Some(iss) = iss {
+            answer["iss"] = json!(iss);
+        }
+        world.finish(&begun.attempt, answer)
+    };
+    for iss in [None, Some("https://evil.test"), Some("https://id.test/")] {
+        assert_eq!(refusal(answer(iss)), (Kind::Forbidden, "sign_in_refused"));
+    }
+    assert!(answer(Some(ISSUER)).unwrap().session.is_some());
+    let cancelled = world.begin(json!({"provider": "kc"}));
+    let body = json!({"state": world.state(), "error": "access_denied", "iss": ISSUER});
+    assert_eq!(refusal(world.finish(&cancelled.attempt, body)).1, "sign_in_refused");
+}
+
+#[test]
+fn documents_are_asked_for_once_and_a_new_key_is_found_after_a_minute() {
+    let world = World::new();
+    let ben = || json!({"email": "ben@acme.test"});
+    let asked = |path: &str| {
+        let provider = world.provider.lock().unwrap();
+        provider.asked.iter().filter(|asked| *asked == path).count()
+    };
+    for _ in 0..3 {
+        world.sign_in(ben()).unwrap();
+    }
+    let discovery = "/.well-known/openid-configuration";
+    assert_eq!((asked(discovery), asked("/keys"), asked("/token")), (1, 1, 3));
+    let rotate = |kid| {
+        let mut provider = world.provider.lock().unwrap();
+        (provider.key, provider.kid) = (Key::es(), kid);
+    };
+    rotate("k2");
+    assert_eq!(refusal(world.sign_in(ben())).0, Kind::Upstream);
+    assert_eq!(asked("/keys"), 1);
+    world.fixture.pass_secs(60);
+    world.sign_in(ben()).unwrap();
+    assert_eq!(asked("/keys"), 2);
+    world.fixture.pass_secs(3600);
+    world.sign_in(ben()).unwrap();
+    assert_eq!((asked(discovery), asked("/keys")), (2, 3));
+}
+
+#[test]
+fn nobody_is_led_to_another_server() {
+    for path in ["//evil.test", "/\\evil.test", "https://evil.test", "evil", "/a b", "/a\r\nb"] {
+        let body = json!({"provider": "kc", "returnTo": path});
+        assert!(Fixture::input::<NewSignIn>(body).is_err(), "{path}");
+    }
+    let world = World::new();
+    let unknown = world.run::<NewSignIn, _>(begin, json!({"provider": "other"}));
+    assert_eq!(refusal(unknown).0, Kind::NotFound);
+}
+
+#[test]
+fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ada = with_password(fixture, &fixture.owner);
+    let ben = with_password(fixture, &fixture.member);
+    let body = |user: Id<User>| json!({"domains": [], "breakGlassUserId": user.to_string()});
+    assert_eq!(refusal(world.settings(&fixture.owner, body(ben.id))).0, Kind::Invalid);
+    world.settings(&fixture.owner, body(ada.id)).unwrap();
+    let entering = |token: &str| {
+        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
+        let credential = RawCredential::Token(token.into());
+        let enter = |view: &crate::store::View| {
+            authenticator.authorize(view, &credential, "acme").map(|_| ())
+        };
+        fixture.store.read_now(Id::NIL, enter)
+    };
+    let password = |user| crate::resources::organizations::tests::session(&fixture.store, user);
+    assert!(entering(&password(&ada)).is_ok());
+    assert_eq!(refusal(entering(&password(&ben))), (Kind::Forbidden, "provider_required"));
+    // With the provider Ben gets in.
+    let found = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    let input = Fixture::input(json!({"confirmation": found.confirmation.unwrap()})).unwrap();
+    fixture
+        .write_as(&signed_in(&fixture.store, &password(&ben)), links::create, (), input)
+        .unwrap();
+    let finished = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    assert!(entering(&token_of(&finished)).is_ok());
+    // Who is let in with a password stays a member.
+    let org = fixture.org;
+    let left = fixture.store.write_blocking(org, move |tx| {
+        let membership: Membership = tx.fetch(&(ada.id, org))?;
+        tx.remove(&membership)
+    });
+    assert_eq!(refusal(left).1, "is_break_glass_owner");
+    world.settings(&fixture.owner, json!({"domains": []})).unwrap();
+    assert!(entering(&password(&ben)).is_ok());
+    fixture.assert_sound();
+}
+
+#[test]
+fn what_somebody_linked_to_an_account_that_is_taken_over_is_gone() {
+    let world = World::new();
+    world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    let ben = user(&world.fixture.member);
+    let unlink = || {
+        let read = |view: &crate::store::View| {
+            view.all::<crate::resources::organizations::sign_in_link::SignInLink>(
+                crate::store::ListSource::TABLE,
+                &ben,
+            )
+        };
+        world.fixture.store.read_now(Id::NIL, read).unwrap()
+    };
+    let link = unlink()[0].id;
+    let who = world.fixture.member.clone();
+    let refused = world.fixture.write_as(&who, links::delete, link, ());
+    assert_eq!(refusal(refused), (Kind::Conflict, "only_way_to_sign_in"));
+    let take_over = |tx: &mut Tx, proof| {
+        let old: User = tx.fetch(&ben)?;
+        let unproved = User { proof, ..old.clone() };
+        tx.replace(&old, &unproved)?;
+        accounts::set_password(tx, &unproved, Some("hash".into()), true).map(|_| ())
+    };
+    use crate::auth::AddressProof::{Proved, Unproved};
+    let store = &world.fixture.store;
+    store.write_blocking(Id::NIL, move |tx| take_over(tx, Proved)).unwrap();
+    assert_eq!(unlink().len(), 1);
+    store.write_blocking(Id::NIL, move |tx| take_over(tx, Unproved)).unwrap();
+    assert!(unlink().is_empty());
+}
