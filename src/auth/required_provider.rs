@@ -71,6 +71,11 @@ impl Record for ProviderSession {
     }
 }
 
+/// Whether a session was begun with a provider.
+pub fn is_of_provider(view: &View, session: Id<Session>) -> Result<bool> {
+    view.has::<ProviderSession>(&session)
+}
+
 /// Requires what an organization asks of a session.
 ///
 /// # Errors
@@ -86,7 +91,7 @@ pub(super) fn require_provider(
         return Ok(());
     }
     // Who is only supposed to be in a session has none.
-    if session == Id::NIL || view.has::<ProviderSession>(&session)? {
+    if session == Id::NIL || is_of_provider(view, session)? {
         return Ok(());
     }
     Err(Error::forbidden(

@@ -58,8 +58,8 @@ fn the_invited_and_those_of_a_listed_domain_sign_in_without_a_password() {
     assert_eq!(led_to(&henry, &back).location(), "/");
     henry.get("/o/acme").shows("Today");
     let entries = server.ada().get("/audit-logs?action=provider_session.sign_in").items();
-    let detail = entries[0]["detail"].as_str().unwrap();
-    assert_eq!(entries[0]["actorName"], "henry");
+    let detail = entries[0]["resource"]["detail"].as_str().unwrap();
+    assert_eq!(entries[0]["actor"]["name"], "henry");
     assert!(detail.contains("kc: henry, joined"), "{detail}");
 }
 

@@ -138,8 +138,8 @@ fn check(claims: &Claims, expected: &Expected) -> Result<(), &'static str> {
     }
     let now = expected.now.secs();
     let latest = (now + LEEWAY_SECS) as f64;
-    let is_past = !(claims.exp > (now - LEEWAY_SECS) as f64);
-    let is_of_future = !(claims.iat <= latest) || claims.nbf.is_some_and(|nbf| !(nbf <= latest));
+    let is_past = claims.exp <= (now - LEEWAY_SECS) as f64;
+    let is_of_future = claims.iat > latest || claims.nbf.is_some_and(|nbf| nbf > latest);
     if is_past || is_of_future {
         return Err("it has expired, or is of the future; compare the clocks");
     }

@@ -74,7 +74,8 @@ pub(super) fn finish_as(
         }
         None => (joining::join(tx, provider, &claims, &email)?, "joined and linked with it"),
     };
-    link(tx, user.id, &confirmation(tx, provider, &claims))?;
+    let confirmed = confirmation(tx, provider, &claims);
+    link(tx, user.id, &confirmed)?;
     signed_in(tx, (provider, attempt), claims, (&user, how), address)
 }
 

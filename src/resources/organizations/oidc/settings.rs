@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::records::JoiningDomain;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User,
+    Membership, RequiredProvider, Role, SESSION_ADMIN, User, is_of_provider,
     require_installation_admin,
 };
 use crate::base::{BoundedList, Domain, Error, Id, Issue, Result, Text};
@@ -17,7 +17,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A domain whose people join when they sign in for the first time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 #[schemars(rename = "JoiningDomain")]
 pub(super) struct DomainRule {
     /// The domain of their addresses, without those below it.
@@ -62,11 +62,11 @@ impl Input for NewSignInSettings {
         for (index, rule) in self.domains.iter().enumerate() {
             if rule.role == Role::Owner {
                 let message = "must not be owner, which an owner gives to a person";
-                issues.push(Issue::new(format!("domains.{index}.role"), message));
+                issues.push(Issue::new(format!("domains[{index}].role"), message));
             }
             if self.domains[..index].iter().any(|before| before.domain == rule.domain) {
                 let message = "is listed twice";
-                issues.push(Issue::new(format!("domains.{index}.domain"), message));
+                issues.push(Issue::new(format!("domains[{index}].domain"), message));
             }
         }
     }
@@ -153,7 +153,7 @@ fn require_provider(tx: &mut Tx, req: &Req<(), NewSignInSettings>, owner: Id<Use
         return wrong("must be an owner of the organization who has a password");
     }
     let session = require_session(req.identity());
-    if req.identity().user != owner && tx.get::<ProviderSession>(&session)?.is_none() {
+    if req.identity().user != owner && !is_of_provider(&tx.view(), session)? {
         return Err(Error::conflict(
             "would_lock_you_out",
             "you would be refused yourself: sign in with a provider, and require it then",

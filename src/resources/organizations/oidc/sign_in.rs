@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::calls::{self, TOTAL_SECS, failed};
 use super::person::{Finished, finish_as};
 use super::records::UsedAttempt;
-use crate::api::{Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{
+    Calls, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op, public_url_required,
+};
 use crate::auth::ANYONE;
 use crate::auth::oidc::{
     Discovery, Expected, IdClaims, OidcProvider, SignInAttempt, TokenProblem, check_id_token,
@@ -131,11 +133,7 @@ pub(super) fn begin(
     let provider = oidc.provider(&req.input.provider);
     let provider = provider.ok_or_else(|| Error::no_such("provider").at("provider"))?;
     if req.origin.link_base.is_empty() {
-        return Err(Error::conflict(
-            "public_url_required",
-            "this server does not know its own address, to which the provider leads back; its \
-             operator sets it with --public-url",
-        ));
+        return Err(public_url_required());
     }
     let discovery = calls::discovery(oidc, provider, now, calls)?.ok_or_else(pending)?;
     let mut attempt = SignInAttempt::new(tx.random(), &provider.name, now);

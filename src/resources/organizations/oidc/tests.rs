@@ -474,7 +474,7 @@ fn what_somebody_linked_to_an_account_that_is_taken_over_is_gone() {
     let who = world.fixture.member.clone();
     let refused = world.fixture.write_as(&who, links::delete, link, ());
     assert_eq!(refusal(refused), (Kind::Conflict, "only_way_to_sign_in"));
-    let take_over = |tx: &mut Tx, proof| {
+    let take_over = move |tx: &mut Tx, proof| {
         let old: User = tx.fetch(&ben)?;
         let unproved = User { proof, ..old.clone() };
         tx.replace(&old, &unproved)?;
