@@ -97,9 +97,10 @@ fn verified_address<'a>(provider: &OidcProvider, claims: &'a IdClaims) -> Result
 
 fn confirmation(tx: &Tx, provider: &OidcProvider, claims: &IdClaims) -> Confirmation {
     let (name, issuer) = (provider.name.clone(), provider.issuer.clone());
-    let subject = claims.subject.clone();
-    let email = claims.email.clone();
-    Confirmation { subject, email, ..Confirmation::new(name, issuer, tx.now()) }
+    let mut confirmation = Confirmation::new(name, issuer, tx.now());
+    confirmation.subject.clone_from(&claims.subject);
+    confirmation.email.clone_from(&claims.email);
+    confirmation
 }
 
 fn to_confirm(

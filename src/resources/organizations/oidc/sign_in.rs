@@ -14,7 +14,7 @@ use crate::auth::oidc::{
     Discovery, Expected, IdClaims, OidcProvider, SignInAttempt, TokenProblem, check_id_token,
     key_id,
 };
-use crate::base::{Error, Issue, Kind, Result, Text, Time};
+use crate::base::{Error, Issue, Result, Text, Time};
 use crate::store::{Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
