@@ -133,6 +133,8 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("keyId", key),
         ("serviceAccountId", account),
         ("sessionId", session),
+        // Made by a provider alone: what is of others is tried beside the code.
+        ("linkId", crate::fixture::unknown_id()),
         ("logId", log),
         ("eventId", event),
         ("channelId", channel),

@@ -31,6 +31,9 @@ pub const PAGES: &[Page] = &[
     Page::signed_in("/account/links/remove").post(|visit| Box::pin(remove(visit))),
 ];
 
+/// The longest path that the API takes to return to.
+const MAX_RETURN_TO: usize = 1000;
+
 #[derive(Deserialize)]
 struct BegunSignIn {
     url: String,
@@ -58,6 +61,7 @@ struct ConfirmLink {
 
 async fn begin(visit: &Visit) -> Result<Reply> {
     let return_to = local(visit.query.get("return"));
+    let return_to = if return_to.len() > MAX_RETURN_TO { "/".into() } else { return_to };
     let body = json!({
         "provider": visit.param(0), "link": visit.query.some("link").is_some(),
         "returnTo": return_to,

@@ -115,11 +115,13 @@ async fn show(visit: &Visit) -> Result<Reply> {
 /// If the page cannot be shown.
 pub async fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Result<Reply> {
     let carried = visit.form.below(CARRIED);
-    let carried = carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
+    let carried: Vec<(String, String)> =
+        carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
     let frame = visit.frame("Sign in").failed(error);
     let return_to = local(return_to);
     let (is_open, forgets) = (!visit.is_private, visit.flash.is_some());
-    let providers = providers(visit).await?;
+    // Going to a provider would lose what comes along.
+    let providers = if carried.is_empty() { providers(visit).await? } else { Vec::new() };
     render(frame.status, &SignIn { frame, return_to, carried, providers, is_open, forgets })
 }
 

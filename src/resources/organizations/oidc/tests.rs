@@ -471,6 +471,8 @@ fn what_somebody_linked_to_an_account_that_is_taken_over_is_gone() {
         world.fixture.store.read_now(Id::NIL, read).unwrap()
     };
     let link = unlink()[0].id;
+    let foreign = world.fixture.write_as(&world.fixture.owner, links::delete, link, ());
+    assert_eq!(refusal(foreign).0, Kind::NotFound);
     let who = world.fixture.member.clone();
     let refused = world.fixture.write_as(&who, links::delete, link, ());
     assert_eq!(refusal(refused), (Kind::Conflict, "only_way_to_sign_in"));
