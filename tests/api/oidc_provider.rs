@@ -84,14 +84,14 @@ impl Provider {
 
     fn keys(&self) -> Value {
         let point = self.es.public_key().as_ref();
-        let rsa = self.rs.public_key();
+        let (n, e) = rsa_parts(self.rs.public_key().as_ref());
         let b64 = |bytes: &[u8]| BASE64.encode(bytes);
         json!({"keys": [
             {"kty": "EC", "crv": "P-256", "kid": "e", "use": "sig", "alg": "ES256",
              "x": b64(&point[1..33]), "y": b64(&point[33..])},
             {"kty": "RSA", "kid": "r", "use": "sig",
-             "n": b64(rsa.modulus().big_endian_without_leading_zero()),
-             "e": b64(rsa.exponent().big_endian_without_leading_zero())},
+             "n": b64(n),
+             "e": b64(e)},
         ]})
     }
 
@@ -164,4 +164,10 @@ impl Provider {
 /// What the provider says of somebody.
 pub fn person(name: &str) -> Value {
     json!({"sub": name, "email": format!("{name}@acme.test"), "email_verified": true, "name": name})
+}
+
+/// Modulus and exponent of a key of 2,048 bits, as RFC 8017 encodes it.
+fn rsa_parts(der: &[u8]) -> (&[u8], &[u8]) {
+    // Heads of a sequence and of a number, which begins with a zero; the head of another number.
+    (&der[9..265], &der[267..])
 }

@@ -49,9 +49,7 @@ impl Key {
         let b64 = |bytes: &[u8]| BASE64.encode(bytes);
         let mut jwk = match self {
             Key::Rs(pair) => {
-                let public = pair.public_key();
-                let n = public.modulus().big_endian_without_leading_zero();
-                let e = public.exponent().big_endian_without_leading_zero();
+                let (n, e) = rsa_parts(pair.public_key().as_ref());
                 json!({"kty": "RSA", "n": b64(n), "e": b64(e)})
             }
             Key::Es(pair) => {
@@ -77,4 +75,10 @@ pub fn unsigned(header: &Value, claims: &Value) -> String {
 pub fn token(key: &Key, header: Value, claims: &Value) -> String {
     let message = unsigned(&header, claims);
     format!("{message}.{}", BASE64.encode(key.sign(message.as_bytes())))
+}
+
+/// Modulus and exponent of a key of 2,048 bits, as RFC 8017 encodes it.
+fn rsa_parts(der: &[u8]) -> (&[u8], &[u8]) {
+    // Heads of a sequence and of a number, which begins with a zero; the head of another number.
+    (&der[9..265], &der[267..])
 }
