@@ -6,9 +6,9 @@
 //!   the mailed token of an invitation, a mailed link for a password; or by the operator, or by a provider
 //!   of sign-ins that the operator trusts.
 //! - The first who proves the address of an account takes it over: what others hold of it, the
-//!   password, sessions, keys, linked providers, invitations and reset links for others, is of no use from then on. Not if
-//!   the proof is given in a session of the account: who is signed in knows the password. Of an account
-//!   from before proofs were asked for only the password and the sessions end.
+//!   password, sessions, keys, linked providers, invitations and reset links for others, is of no use
+//!   from then on. Not if the proof is given in a session of the account: who is signed in knows the
+//!   password. Of an account from before proofs were asked for only the password and the sessions end.
 
 use super::sign_in_link::remove_all;
 use crate::auth::{AddressProof, User};
