@@ -80,7 +80,7 @@ pub trait HashAction: Send + Sync {
         tx: &mut Tx,
         who: &Principal,
         hashed: &HashResult,
-    ) -> Result<(EncodedOutput, Option<Id<User>>)>;
+    ) -> Result<Outcome<(EncodedOutput, Option<Id<User>>)>>;
 }
 
 /// Whether an operation that waits has anything to take.

@@ -73,6 +73,9 @@ pub enum Request {
         email: String,
         /// The base of the link, if not the server's own.
         public_url: Option<String>,
+        /// Whether the user's second factor is reset, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        reset_second_factor: bool,
     },
     /// Say or change who administers the installation.
     InstallationAdmins {
@@ -274,9 +277,9 @@ fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> Control
             Ok(reply) => ControlResponse::Audit(reply),
             Err(error) => ControlResponse::Failed(error.message().into()),
         },
-        Request::ResetPassword { email, public_url } => {
+        Request::ResetPassword { email, public_url, reset_second_factor } => {
             let link_base = public_url.as_deref().unwrap_or(link_base);
-            match reset_password(store, email, link_base) {
+            match reset_password(store, email, link_base, *reset_second_factor) {
                 Ok(link) => ControlResponse::PasswordReset(link),
                 Err(error) => ControlResponse::Failed(error.message().into()),
             }

@@ -13,8 +13,9 @@ use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, Membership, Organization, ResourceType, Role,
     User,
 };
-use super::required_provider::require_provider;
+use super::required_provider::{is_of_provider, require_provider};
 use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
+use super::second_factor::{lacks_second_factor, second_factor_missing};
 use super::session::Session;
 use super::tokens::Tokens;
 use crate::base::{Error, Id, Result, Slug, Time};
@@ -142,6 +143,8 @@ pub struct Caller {
     pub org: Id<Org>,
     pub org_slug: Slug,
     pub role: Role,
+    /// Whether it is the session of a person without the second factor that the organization requires.
+    pub lacks_second_factor: bool,
 }
 
 impl Caller {
@@ -176,6 +179,14 @@ impl Caller {
     /// Whether the credential is a session.
     pub fn is_session(&self) -> bool {
         matches!(self.identity.credential, Credential::Session(_))
+    }
+
+    /// Requires the second factor that the organization requires of sessions.
+    ///
+    /// # Errors
+    /// 403 without one.
+    pub fn require_second_factor(&self) -> Result<()> {
+        if self.lacks_second_factor { Err(second_factor_missing()) } else { Ok(()) }
     }
 
     /// Whether the role permits what a scope is for, with whatever credential.
@@ -476,14 +487,19 @@ pub(super) fn enter(
     };
     match (organization, membership) {
         (Some(organization), Some(membership)) if for_it => {
+            // Keys need no second factor: they are no person's at a keyboard.
+            let mut lacks = false;
             if let Credential::Session(session) = identity.credential {
                 require_provider(view, id, identity.user, session)?;
+                lacks = lacks_second_factor(view, id, identity.user)?
+                    && !is_of_provider(view, session)?;
             }
             Ok(Caller {
                 identity: identity.clone(),
                 org: id,
                 org_slug: organization.slug,
                 role: identity.role_in(&membership),
+                lacks_second_factor: lacks,
             })
         }
         _ => Err(Error::organization_not_found("orgSlug")),

@@ -17,9 +17,11 @@ mod records;
 mod required_provider;
 mod restricted;
 mod scopes;
+mod second_factor;
 mod session;
 mod supposed;
 mod tokens;
+pub mod totp;
 
 pub use access::{
     Authenticator, Caller, Credential, Identity, Sponsor, credential_bytes, in_session,
@@ -48,6 +50,11 @@ pub use restricted::{
     visible_page_map, visible_page_map_of, visible_page_of, was_restricted,
 };
 pub use scopes::{KeyAccess, KeyScope, MAX_SCOPES, ScopeName, ScopeRule, ScopeTarget, TargetForm};
+pub use second_factor::{
+    BegunFactor, CodeRefusal, RECOVERY_CODES, SecondFactor, SecondFactorRule, begin_second_factor,
+    forget_second_factor, has_second_factor, requires_second_factor, reset_second_factor,
+    second_factor_of,
+};
 pub use session::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
     SESSIONS_BY_USER, Session,
@@ -67,6 +74,8 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<Session>(),
     TableInfo::of::<ProviderSession>(),
     TableInfo::of::<RequiredProvider>(),
+    TableInfo::of::<SecondFactor>(),
+    TableInfo::of::<SecondFactorRule>(),
     TableInfo::of::<Grant>(),
     TableInfo::of::<KnownSignInAddress>(),
     TableInfo::of::<DeletedRestricted>(),

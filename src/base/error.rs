@@ -87,6 +87,7 @@ struct ErrorInner {
     path: Option<Cow<'static, str>>,
     missing: Option<Vec<u8>>,
     challenge: Option<&'static str>,
+    continuation: Option<String>,
 }
 
 impl Error {
@@ -104,6 +105,7 @@ impl Error {
             path: None,
             missing: None,
             challenge: None,
+            continuation: None,
         }))
     }
 
@@ -183,6 +185,18 @@ impl Error {
     /// Returns the scheme of [`Error::with_challenge`].
     pub fn challenge(&self) -> Option<&'static str> {
         self.0.challenge
+    }
+
+    /// Adds the token with which what was refused is continued once more is known. It is sent, and not
+    /// logged.
+    pub fn continued_with(mut self, token: String) -> Self {
+        self.0.continuation = Some(token);
+        self
+    }
+
+    /// Returns the token of [`Error::continued_with`].
+    pub fn continuation(&self) -> Option<&str> {
+        self.0.continuation.as_deref()
     }
 
     /// Adds the key of the record that does not exist, by which

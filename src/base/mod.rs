@@ -20,6 +20,7 @@ mod nearest;
 mod nullable;
 mod number;
 pub mod portable;
+mod qr;
 mod segment;
 mod selector;
 mod spelling;
@@ -47,6 +48,7 @@ pub use nullable::Nullable;
 pub use number::{Int, Usd, whole_number};
 pub(crate) use portable::portable;
 pub use portable::{Exporting, Importing, Portable};
+pub use qr::QrCode;
 pub use segment::segment;
 pub use selector::{Range, Selector};
 pub use text::{

@@ -16,7 +16,8 @@ use crate::store::Store;
 #[command(
     after_help = "The link works once, for 30 minutes, and replaces an older one of the user. \
                         Setting a password with it ends all sessions of the user; API keys \
-                        stay valid.\n\n\
+                        stay valid, and signing in takes a second factor as before unless that is \
+                        reset, too.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened."
 )]
 pub struct ResetPassword {
@@ -28,6 +29,10 @@ pub struct ResetPassword {
     #[arg(long, value_name = "URL", env = "ROADSTEAD_PUBLIC_URL", value_parser = values::public_url)]
     public_url: Option<HttpUrl>,
 
+    /// Turn the user's second factor off, too: for who has lost the app and the recovery codes
+    #[arg(long)]
+    reset_second_factor: bool,
+
     #[command(flatten)]
     installation: Installation,
 }
@@ -36,8 +41,13 @@ impl ResetPassword {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.installation.init_logging();
         let link = self.link()?;
-        let PasswordResetLink { reset_url, expires_at } = &link;
-        let value = json!({"email": self.email, "resetUrl": reset_url, "expiresAt": expires_at});
+        let PasswordResetLink { reset_url, expires_at, second_factor_reset } = &link;
+        let value = json!({
+            "email": self.email,
+            "resetUrl": reset_url,
+            "expiresAt": expires_at,
+            "secondFactorReset": second_factor_reset,
+        });
         output::print(self.installation.json(), &value, reset_url)
     }
 
@@ -46,12 +56,14 @@ impl ResetPassword {
         let request = Request::ResetPassword {
             email: self.email.clone(),
             public_url: self.public_url.as_ref().map(ToString::to_string),
+            reset_second_factor: self.reset_second_factor,
         };
         let expected = |reply| match reply {
             ControlResponse::PasswordReset(link) => Some(link),
             _ => None,
         };
-        let here = |store: &Store| reset_password(store, &self.email, base);
+        let here =
+            |store: &Store| reset_password(store, &self.email, base, self.reset_second_factor);
         self.installation.have_done("reset-password", &request, expected, here)
     }
 }

@@ -20,6 +20,8 @@ struct ErrorPage<'a> {
     frame: Frame,
     message: String,
     advice: &'static str,
+    /// The page that helps, and its label.
+    remedy: (&'static str, &'static str),
     code: &'a str,
     request_id: &'a str,
 }
@@ -53,9 +55,16 @@ pub fn no_such_page() -> Error {
 pub fn page(visit: &Visit, error: &Error) -> Reply {
     let mut frame = visit.frame(title(error.kind()));
     frame.status = status(error.kind());
+    // Its start page would be refused, too.
+    let needs_second_factor = error.code() == "second_factor_required";
     let shown = ErrorPage {
         message: message(error),
-        advice: advice(error.kind()),
+        advice: if needs_second_factor { "" } else { advice(error.kind()) },
+        remedy: if needs_second_factor {
+            ("/account/second-factor", "Set up a second factor")
+        } else {
+            ("/", "Go to the start")
+        },
         code: error.code(),
         request_id: &visit.api.calls.origin.request_id,
         frame,

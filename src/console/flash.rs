@@ -17,6 +17,10 @@ macro_rules! texts {
 texts! {
     AccountSaved = "Your account was saved.",
     PasswordChanged = "Your password was changed, and all other sessions were signed out.",
+    SecondFactorOff = "Your second factor is off. Signing in takes your password alone.",
+    SecondFactorReset = "The second factor was reset. Signing in takes the password alone.",
+    SecondFactorRequired = "Members without a second factor read nothing here until they turn one on.",
+    SecondFactorOptional = "Members need no second factor any more.",
     SignedOut = "You are signed out.",
     ConfirmLink = "An account here has this e-mail address. Sign in to it as usual once, to confirm that it is yours.",
     Linked = "The account is linked. From now on you can sign in with it.",

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::api::{Api, segment};
+use super::strict::Nullable;
 use super::texts;
 use super::visit::Visit;
 use crate::api::Method;
@@ -43,6 +44,8 @@ pub struct Member {
     pub email_verified: bool,
     pub address_proved: bool,
     pub role: Role,
+    /// Whether the person has a second factor, for admins.
+    pub second_factor: Nullable<bool>,
     pub joined_at: Time,
 }
 

@@ -77,6 +77,8 @@ pub struct Membership {
     pub org_slug: String,
     pub org_name: String,
     pub role: Role,
+    /// Whether the organization requires a second factor.
+    pub second_factor_required: bool,
 }
 
 impl Visit {

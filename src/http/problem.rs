@@ -43,6 +43,8 @@ struct Problem<'a> {
     path: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     issues: Option<Vec<One<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    challenge: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -61,6 +63,7 @@ pub fn body(error: &Error, request_id: &str) -> Vec<u8> {
         request_id,
         path: error.path(),
         issues,
+        challenge: error.continuation(),
     };
     serde_json::to_vec(&problem).unwrap_or_default()
 }

@@ -206,7 +206,7 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Princi
         let credential = Credential::Session(tx.new_id());
         let (user, name, sponsor) = (user.id, name.into(), None);
         let identity = Identity { user, name, credential, sponsor, expires_at: None };
-        Ok(Caller { identity, org, org_slug: organization.slug, role })
+        Ok(Caller { identity, org, org_slug: organization.slug, role, lacks_second_factor: false })
     });
     Principal::Caller(Arc::new(caller.unwrap()))
 }

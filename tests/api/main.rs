@@ -70,6 +70,7 @@ mod restricted_agents;
 mod routes;
 mod scheduling;
 mod scopes;
+mod second_factor;
 mod service_accounts;
 mod spans;
 mod system;

@@ -25,6 +25,7 @@ use roadstead::resources::{self, organizations};
 use roadstead::store::{ListSource, TableInfo, Tx, View};
 use serde_json::json;
 
+use crate::client::second_factor::App;
 use crate::client::{Caller, eventually, within};
 use crate::exchange;
 use crate::fixture::{Fixture, Running, config};
@@ -203,7 +204,7 @@ pub fn fill(dir: &Path, much: bool) {
     let setup = json!({"token": token, "organization": organization, "user": user});
     let anonymous = running.anonymous();
     anonymous.ask("POST", "/setup").json(&setup).send().ok();
-    let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
+    let eve = guard(&anonymous, &sign_in).about("acme");
     let forgotten = json!({"email": sign_in["email"]});
     anonymous.ask("POST", "/auth/password/forgot").json(&forgotten).send().ok();
     let mails: Vec<_> =
@@ -219,7 +220,6 @@ pub fn fill(dir: &Path, much: bool) {
     let organizations = |view: &View| view.all::<Organization>(ListSource::TABLE, &());
     let acme = running.store.read_now(Id::NIL, organizations).unwrap()[0].id;
     running.store.write_blocking(acme, channel_with_delivery).unwrap();
-    let eve = anonymous.with_bearer(session["token"].as_str().unwrap()).about("acme");
     sign_in_with(&provider, &eve, &anonymous);
     let admins = AdminsChange::To(vec!["eve@acme.test".into()]);
     admins_of_installation(&running.store, Some(&admins)).unwrap();
@@ -241,6 +241,18 @@ fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
         answer[&*name] = json!(value);
     }
     anonymous.ask("POST", "/auth/providers/finish").json(&answer).send().ok();
+}
+
+/// Turns the second factor of who signs in with these on, requires it in their organization, and begins
+/// another sign-in. Returns their session.
+fn guard(anonymous: &Caller, sign_in: &serde_json::Value) -> Caller {
+    let ask = || anonymous.ask("POST", "/auth/sign-in").json(sign_in).send();
+    let session = anonymous.with_bearer(ask().ok()["token"].as_str().unwrap());
+    App::turned_on(&session, sign_in["password"].as_str().unwrap());
+    let required = json!({"orgSlug": "acme", "secondFactorRequired": true});
+    session.ask("PATCH", "/organizations").json(&required).send().ok();
+    ask().refused(401, "code_required");
+    session
 }
 
 /// Waits until a schedule was due, which takes a minute, and pauses everything again. Meanwhile a lease

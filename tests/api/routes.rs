@@ -197,7 +197,12 @@ fn expected(route: &Route, kind: Kind) -> Expected {
 
 /// Routes whose operation refuses callers that the rule permits: only admins remove other users,
 /// and a wrong password is 403.
-const REFUSES_ITSELF: [&str; 2] = ["/organizations/members/{userId}", "/auth/password"];
+const REFUSES_ITSELF: [&str; 4] = [
+    "/organizations/members/{userId}",
+    "/auth/password",
+    "/auth/second-factor",
+    "/auth/second-factor/off",
+];
 
 #[track_caller]
 fn assert_answered(route: &Route, who: &str, expected: Expected, reply: &Reply) {

@@ -7,9 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 
+use crate::client::Caller;
+use crate::client::second_factor::App;
 use crate::desk::Desk;
 use crate::process::{PASSWORD, run};
 use crate::sites::{Sites, response};
+use crate::terminal::in_terminal;
 
 #[test]
 fn a_key_of_the_environment_says_itself_which_organization_it_is_for() {
@@ -101,6 +104,31 @@ fn a_password_makes_a_session_which_may_do_what_no_key_may() {
     assert!(!kept.contains(PASSWORD));
     run(desk.bare(&login), Some("a wrong password\n")).fails(1, "wrong");
     run(desk.bare(&login[..5]), None).fails(2, "--password-stdin");
+}
+
+#[test]
+fn a_code_of_the_second_factor_is_asked_for_or_given() {
+    let desk = Desk::new();
+    let url = desk.url();
+    let login = ["login", "--url", &url, "--email", "ada@acme.test", "--json"];
+    let stdin = format!("{PASSWORD}\n");
+    let from_stdin = [&login[..], &["--password-stdin"]].concat();
+    let anonymous = Caller::anonymous(desk.serving.address, "acme").with_fields(&[]);
+    let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
+    let session = anonymous.post("/auth/sign-in", sign_in).ok()["token"].clone();
+    let session = anonymous.with_bearer(session.as_str().unwrap());
+    let app = App::turned_on(&session, PASSWORD);
+    run(desk.bare(&from_stdin), Some(&stdin)).fails(2, "--code");
+    let with = |code: &str| [&from_stdin[..], &["--code", code]].concat();
+    run(desk.bare(&with("000000")), Some(&stdin)).fails(1, "code is wrong");
+    run(desk.bare(&with(&app.recovery_codes[0])), Some(&stdin)).succeeds();
+
+    let typed = format!("{PASSWORD}\n000000\n{}\n", app.code(1));
+    let asked = in_terminal(desk.bare(&login), &typed);
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    assert!(asked.stderr.contains("Code of the second factor"), "{asked:?}");
+    assert!(asked.stderr.contains("the code is wrong"), "{asked:?}");
+    assert!(!asked.stderr.contains(PASSWORD), "{asked:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::client::Caller;
+use crate::client::second_factor::App;
 use crate::process::{PASSWORD, Place, Serving};
 
 const NEW: &str = "another horse battery";
@@ -59,6 +60,27 @@ fn a_link_is_printed_beside_a_running_server() {
     });
     assert_eq!(made[0]["actor"]["type"], "system");
     assert_eq!(made[0]["resource"]["id"], session["user"]["id"]);
+}
+
+#[test]
+fn the_second_factor_is_reset_if_that_is_asked_for() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let session = sign_in(&serving, PASSWORD).ok()["token"].clone();
+    App::turned_on(&anonymous(&serving).with_bearer(session.as_str().unwrap()), PASSWORD);
+    let reset = ["reset-password", "--email", "ada@acme.test", "--json"];
+    assert_eq!(place.run(&reset).succeeds()["secondFactorReset"], false);
+    sign_in(&serving, PASSWORD).refused(401, "code_required");
+    let reset = [&reset[..], &["--reset-second-factor"]].concat();
+    assert_eq!(place.run(&reset).succeeds()["secondFactorReset"], true);
+    assert_eq!(place.run(&reset).succeeds()["secondFactorReset"], false);
+    let session = sign_in(&serving, PASSWORD).ok()["token"].clone();
+    let ada = anonymous(&serving).with_bearer(session.as_str().unwrap());
+    let log = crate::client::eventually("the entry is in the log", || {
+        let log = ada.get("/audit-logs?action=second_factor.reset").items();
+        Some(log).filter(|log| log.len() == 1)
+    });
+    assert_eq!(log[0]["actor"]["type"], "system");
 }
 
 #[test]

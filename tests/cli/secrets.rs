@@ -18,6 +18,7 @@ use roadstead::api::{Method, Route};
 use roadstead::resources;
 use serde_json::{Value, json};
 
+use crate::client::second_factor::App;
 use crate::client::{Caller, Connection, Reply, eventually};
 use crate::process::{Place, Serving};
 use crate::receiver;
@@ -196,12 +197,16 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
-const BEFORE: [&str; 5] = [
+const BEFORE: [&str; 9] = [
     "POST /setup",
     "POST /auth/sign-in",
     "POST /auth/invitations/accept",
     "POST /organizations/members/{userId}/password-reset",
     "POST /auth/password/reset",
+    "POST /auth/second-factor",
+    "POST /auth/second-factor/confirm",
+    "POST /auth/sign-in/code",
+    "POST /auth/second-factor/off",
 ];
 
 /// A route whose secret is stored nowhere: it is derived from a key of the installation.
@@ -291,6 +296,35 @@ struct Tried {
     answers: Vec<(String, Vec<u8>)>,
 }
 
+/// The secrets of a second factor.
+struct GuardedBy {
+    secret: String,
+    recovery_code: String,
+    challenge: String,
+    session: String,
+}
+
+/// Turns a second factor on, signs in with it, and turns it off.
+fn guard(anonymous: &Caller, email: &str, password: &str) -> GuardedBy {
+    let body = json!({"email": email, "password": password});
+    let sign_in = || anonymous.post("/auth/sign-in", body.clone());
+    let session = anonymous.with_bearer(sign_in().ok()["token"].as_str().unwrap());
+    let app = App::turned_on(&session, password);
+    let challenge = sign_in().json()["challenge"].as_str().unwrap().to_string();
+    let code = json!({"challenge": challenge, "code": app.code(1)});
+    let begun = anonymous.post("/auth/sign-in/code", code).ok();
+    let off = json!({"password": password, "code": app.recovery_codes[1]});
+    session.post("/auth/second-factor/off", off).ok();
+    // One that stays.
+    let app = App::turned_on(&session, password);
+    GuardedBy {
+        secret: app.secret,
+        recovery_code: app.recovery_codes[0].clone(),
+        challenge,
+        session: begun["token"].as_str().unwrap().into(),
+    }
+}
+
 impl Tried {
     /// Sets a server up, with a session of the owner and an invited user who accepts.
     fn begin() -> Self {
@@ -328,6 +362,7 @@ impl Tried {
         let their_new_password = "a horse of no colour at all";
         let body = json!({"token": reset, "newPassword": their_new_password});
         anonymous.post("/auth/password/reset", body).ok();
+        let guarded = guard(&anonymous, "cy@acme.test", their_new_password);
         let open_reset =
             ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
         let open_reset = shown(&open_reset.ok(), "token");
@@ -348,6 +383,10 @@ impl Tried {
             Secret::text("an invitation", &invitation),
             Secret::text("the password of who accepted", their_password),
             Secret::text("the session of who accepted", &their_session),
+            Secret::text("the secret of a second factor", &guarded.secret),
+            Secret::text("a recovery code", &guarded.recovery_code),
+            Secret::text("the challenge of a sign-in", &guarded.challenge),
+            Secret::text("the session of a sign-in with a code", &guarded.session),
             Secret::text("a used reset link", &reset),
             Secret::text("a reset link", &open_reset),
             Secret::text("a reset link of the command line", &by_command),

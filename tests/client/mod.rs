@@ -8,6 +8,7 @@ mod caller;
 pub mod in_process;
 pub mod nostr;
 mod reply;
+pub mod second_factor;
 pub mod server_log;
 
 use std::io::{self, Read, Write};

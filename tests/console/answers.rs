@@ -133,8 +133,16 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/organizations/new",
         ],
     ),
+    // The password is not entered.
+    (403, &["/account/second-factor action=begin"]),
     // A name that is missing is of nothing.
     (404, &["/o/acme/teams/crew/agents/add"]),
-    // It was deployed again since.
-    (409, &["/o/acme/deployments/jobs/{id} action=rollback"]),
+    // It was deployed again since; she has no second factor herself.
+    (
+        409,
+        &[
+            "/o/acme/deployments/jobs/{id} action=rollback",
+            "/o/acme/settings/members action=require",
+        ],
+    ),
 ];

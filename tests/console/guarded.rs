@@ -11,6 +11,7 @@ use crate::server::Running;
 /// another way what they were made from: a part of their path, one of their fields, and why.
 const OTHERS: &[(&str, &str, &str)] = &[
     ("/account/password", "newPassword", "It is not shown, and has the present one."),
+    ("/account/second-factor", "password", "It is not shown, and has the present one."),
     ("/environments/", "secretName", "What it replaces is not shown."),
     ("/environments/", "credential", "Its key is not shown."),
     ("/governance/check", "text", "Nothing is stored."),

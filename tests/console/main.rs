@@ -30,6 +30,7 @@ mod restricted;
 mod png;
 mod prompts;
 mod provider_sign_in;
+mod second_factor;
 mod server;
 mod operations;
 mod sessions;

@@ -58,15 +58,11 @@ impl Auth<'_> {
     /// Returns the principal and a view scoped to the organization of the request.
     ///
     /// # Errors
-    /// 401; 404 for the organization; 403 for the role, for the scopes of the key, and for who does not
-    /// administer the installation.
+    /// 401; 404 for the organization; 403 for a missing second factor, for the role, for the scopes of the
+    /// key, and for who does not administer the installation.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
-        if let Principal::Caller(caller) = &who {
-            let route = self.route();
-            route.policy.require_role(caller.role, route.is_for_viewers())?;
-        }
-        let who = match self.check_scopes(&view, &who, hint) {
+        let who = match self.check_caller(&view, &who, hint) {
             Ok(()) => who,
             Err(refusal) => self.as_outsider(&view, &who, hint)?.ok_or(refusal)?,
         };
@@ -77,6 +73,16 @@ impl Auth<'_> {
             require_installation_admin(&view, &caller.identity)?;
         }
         Ok((who, view))
+    }
+
+    /// Requires the second factor, the role and the scopes.
+    fn check_caller(&self, view: &View, who: &Principal, hint: &OrgHint) -> Result<()> {
+        if let Principal::Caller(caller) = who {
+            caller.require_second_factor()?;
+            let route = self.route();
+            route.policy.require_role(caller.role, route.is_for_viewers())?;
+        }
+        self.check_scopes(view, who, hint)
     }
 
     /// Requires the scopes that the route declares, if the credential is an API key and the route
@@ -96,7 +102,8 @@ impl Auth<'_> {
         require_scopes(&self.route().required_scopes, access, find)
     }
 
-    /// A member whose key lacks a scope reads what is public, as every client does.
+    /// A member whose key lacks a scope, or whose session a second factor, reads what is public, as every
+    /// client does.
     fn as_outsider(
         &self,
         view: &View,

@@ -6,11 +6,12 @@ use super::context::RequestContext;
 use super::request::Request;
 use crate::api::action::{Attempt, HashAction};
 use crate::api::audit::{AuditOutcome, Audited};
+use crate::api::calls::Outcome;
 use crate::api::output::EncodedOutput;
 use crate::api::request::Principal;
 use crate::auth::in_session;
 use crate::auth::passwords::Lane;
-use crate::base::{Id, Result};
+use crate::base::{Error, Id, Result};
 use crate::store::WorkHints;
 
 /// Runs an operation with a password.
@@ -39,7 +40,12 @@ pub async fn hash(
         // The session may have been revoked meanwhile.
         let identity = hashing.auth().identify(&tx.view())?;
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
-        let (answer, user) = operation.complete(tx, &who, &hashed)?;
+        let (answer, user) = match operation.complete(tx, &who, &hashed)? {
+            Outcome::Done(done) => done,
+            // What records the refusal is committed.
+            Outcome::Refused(error) => return Ok(Err(error)),
+            Outcome::Partial(_) => return Err(Error::internal("a password has no parts")),
+        };
         let who = match user {
             Some(user) => Principal::Identity(in_session(tx, user)?),
             None => who,
@@ -49,9 +55,9 @@ pub async fn hash(
         let (action, request_id) = (route.name, &*origin.request_id);
         let (resource, detail) = (None, None);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
-        Ok(answer)
+        Ok(Ok(answer))
     });
-    let written = written.await;
+    let written = written.await.flatten();
     if let Err(error) = &written
         && verifies
         && executor.meters.sign_in_failed(error)

@@ -40,7 +40,9 @@ impl Meters {
     /// Counts an attempt to verify a password that failed with `error`; returns whether the
     /// password was refused.
     pub fn sign_in_failed(&self, error: &Error) -> bool {
-        let is_refused = matches!(error.kind(), Kind::Unauthenticated | Kind::Forbidden);
+        // One that can be continued was right so far.
+        let is_refused = matches!(error.kind(), Kind::Unauthenticated | Kind::Forbidden)
+            && error.continuation().is_none();
         self.refused_sign_ins.add(u64::from(is_refused));
         is_refused
     }
@@ -58,7 +60,7 @@ impl Meters {
             ),
             Family::counter(
                 "roadstead_sign_ins_refused",
-                "Attempts with a wrong e-mail address or password",
+                "Attempts with a wrong e-mail address, password or code",
                 &self.refused_sign_ins,
             ),
             Family::by_label(

@@ -24,7 +24,7 @@ use bind::RouteNames;
 pub use content::{Upload, download, upload};
 pub use follow::follow;
 pub use function::{Calling, ReadFn, WriteFn, calling};
-pub use hash::{Complete, hash};
+pub use hash::{Complete, hash, hash_counting};
 use names::InputNames;
 pub use names::SchemaOf;
 pub use shape::Shape;

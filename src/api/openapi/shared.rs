@@ -230,6 +230,11 @@ impl JsonSchema for Problem {
                         },
                         "required": ["path", "message"]
                     }
+                },
+                "challenge": {
+                    "type": "string",
+                    "description": "With `code_required`: continues the sign-in together with a \
+                                    code. It is valid for five minutes, once."
                 }
             },
             "required": ["message", "code", "requestId"]

@@ -1,7 +1,7 @@
 //! `roadstead login`
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::api::{Api, only_organization};
 use super::flags::{ClientFlags, credential};
@@ -9,7 +9,7 @@ use super::profiles::{DEFAULT, Profile, Profiles};
 use super::whoami;
 use crate::cli::failure::Failure;
 use crate::cli::output;
-use crate::cli::password::{first_line, require_terminal, unseen};
+use crate::cli::password::{answer, first_line, require_terminal, unseen};
 use crate::outside::Method;
 
 /// Keep a server and an API key, or a session, as a profile
@@ -30,6 +30,10 @@ pub struct Login {
     /// Read the password from the first line of stdin
     #[arg(long, requires = "email", env = "ROADSTEAD_PASSWORD_STDIN")]
     password_stdin: bool,
+
+    /// A code of the account's second factor, or a recovery code; asked for if it is not given
+    #[arg(long, value_name = "CODE", requires = "email")]
+    code: Option<String>,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -84,8 +88,33 @@ impl Login {
             unseen(&format!("Password of {email}: "))?
         };
         let api: Api = self.client.client(url, String::new(), None)?;
-        let body = json!({"email": email, "password": password});
-        let session = api.send(Method::Post, "/auth/sign-in", &body)?;
+        let mut body = json!({"email": email, "password": password});
+        if let Some(code) = &self.code {
+            body["code"] = json!(code);
+        }
+        let session = match api.send(Method::Post, "/auth/sign-in", &body) {
+            Err(refusal) => match refusal.problem().and_then(|problem| problem.challenge.clone()) {
+                Some(challenge) => complete(&api, &challenge)?,
+                None => return Err(refusal.into()),
+            },
+            session => session?,
+        };
         credential(session["token"].as_str().unwrap_or_default())
+    }
+}
+
+/// Completes a sign-in with the codes that are typed, until one is right or the sign-in has ended.
+fn complete(api: &Api, challenge: &str) -> Result<Value, Failure> {
+    require_terminal("the account has a second factor; give a code of it with --code")?;
+    loop {
+        let code = answer("Code of the second factor, or a recovery code: ")?;
+        let body = json!({"challenge": challenge, "code": code});
+        match api.send(Method::Post, "/auth/sign-in/code", &body) {
+            Err(refusal) => match refusal.with_code("wrong_code") {
+                Some(problem) => output::status(&problem.message),
+                None => return Err(refusal.into()),
+            },
+            session => return Ok(session?),
+        }
     }
 }

@@ -25,6 +25,8 @@ pub struct Problem {
     pub issues: Vec<(String, String)>,
     /// Seconds after which to try again, if the server says so.
     pub retry_after: Option<u64>,
+    /// What the request is continued with, if it is to be.
+    pub challenge: Option<String>,
 }
 
 impl Refusal {
@@ -40,8 +42,8 @@ impl Refusal {
             .into_iter()
             .flatten()
             .filter_map(|issue| Some((text(&issue["path"])?, text(&issue["message"])?)));
-        let issues = issues.collect();
-        Refusal::Answered(Problem { status, code, message, issues, retry_after })
+        let (issues, challenge) = (issues.collect(), text(&value["challenge"]));
+        Refusal::Answered(Problem { status, code, message, issues, retry_after, challenge })
     }
 
     /// The error that the server answered, if it is one with this code.

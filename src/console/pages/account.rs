@@ -3,6 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
+use super::second_factor::{self, SecondFactor};
 use super::sign_in::{Provider, providers};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
@@ -30,6 +31,7 @@ struct Account {
     frame: Frame,
     form: Form,
     email: String,
+    factor: SecondFactor,
     memberships: Vec<Membership>,
     /// The accounts of providers that are linked, and the providers that there are.
     links: Vec<OwnLink>,
@@ -64,12 +66,14 @@ async fn own_name(visit: &Visit) -> Result<Form> {
 
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let sessions: List<OwnSession> = visit.api.get("/auth/sessions", &[]).await?;
+    let factor = second_factor::own(visit).await?;
     let mut form = own_name(visit).await?;
     let frame = visit.frame("Your account").failed(error.as_ref());
     let session = visit.signed_in();
     let page = Account {
         email: session.user.email.clone(),
         memberships: session.memberships.clone(),
+        factor,
         has_others: sessions.items.len() > 1,
         sessions: sessions.items,
         links: visit.api.items("/auth/links", &[]).await?,

@@ -137,6 +137,13 @@ async fn act(visit: &Visit) -> Result<Reply> {
                 Err(error) => show(visit, visit.failed(error)?).await,
             }
         }
+        "second-factor" => {
+            let path = format!("/organizations/members/{id}/second-factor");
+            match visit.api.delete(&path, &[]).await {
+                Ok(()) => Ok(visit.done(&visit.path, Flash::SecondFactorReset)),
+                Err(error) => show(visit, visit.failed(error)?).await,
+            }
+        }
         _ => show(visit, None).await,
     }
 }

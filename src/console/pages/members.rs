@@ -2,7 +2,7 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::shown_once::ShownOnce;
 use crate::api::Method;
@@ -24,7 +24,9 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings")
         .get(|visit| Box::pin(async { Ok(Reply::see_other(visit.in_org("/settings/members"))) })),
-    Page::of_org("/o/{org}/settings/members").get(|visit| Box::pin(show(visit))),
+    Page::of_org("/o/{org}/settings/members")
+        .get(|visit| Box::pin(show(visit, None)))
+        .post(|visit| Box::pin(require_second_factor(visit))),
     Page::of_org("/o/{org}/settings/invite").form(|visit| Box::pin(invite(visit))),
     Page::of_org("/o/{org}/settings/invitations/revoke").post(|visit| Box::pin(revoke(visit))),
 ];
@@ -38,6 +40,8 @@ struct Members {
     members: List<Member>,
     invitations: Vec<Invitation>,
     may_invite: bool,
+    is_owner: bool,
+    needs_second_factor: bool,
 }
 
 #[derive(Deserialize)]
@@ -71,7 +75,7 @@ pub const ROLES: [(&str, &str); 4] = [
     ("viewer", "Viewer: only reads"),
 ];
 
-async fn show(visit: &Visit) -> Result<Reply> {
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let may_invite = visit.may(Method::Post, "/organizations/members");
     let invitations = if visit.may(Method::Get, "/organizations/invitations") {
         visit.api.items("/organizations/invitations", &[]).await?
@@ -79,14 +83,26 @@ async fn show(visit: &Visit) -> Result<Reply> {
         Vec::new()
     };
     let page = Members {
-        frame: visit.frame("Members").tabs(&tabs(visit)),
+        frame: visit.frame("Members").tabs(&tabs(visit)).failed(error.as_ref()),
         base: visit.in_org("/settings"),
         me: visit.signed_in().user.id.clone(),
         members: visit.api.get("/organizations/members", visit.cursor().as_slice()).await?,
         invitations,
         may_invite,
+        is_owner: visit.member().role == Role::Owner,
+        needs_second_factor: visit.member().second_factor_required,
     };
     render(page.frame.status, &page)
+}
+
+async fn require_second_factor(visit: &Visit) -> Result<Reply> {
+    let required = visit.form.get("action") == "require";
+    let body = json!({"secondFactorRequired": required});
+    match visit.api.patch::<Value>("/organizations", body).await {
+        Ok(_) if required => Ok(visit.done(&visit.path, Flash::SecondFactorRequired)),
+        Ok(_) => Ok(visit.done(&visit.path, Flash::SecondFactorOptional)),
+        Err(error) => show(visit, visit.failed(error)?).await,
+    }
 }
 
 async fn invite(visit: &Visit) -> Result<FormPage> {

@@ -16,6 +16,7 @@ mod password;
 mod registries;
 mod registry;
 mod reset_password;
+mod second_factor;
 mod setup;
 pub mod sign_in;
 mod provider_sign_in;
@@ -99,6 +100,7 @@ const ALL: &[&[Page]] = &[
     home::PAGES,
     account::PAGES,
     password::PAGES,
+    second_factor::PAGES,
     today::PAGES,
     registries::PAGES,
     new_registry::PAGES,

@@ -68,7 +68,7 @@ async fn begin(visit: &Visit) -> Result<Reply> {
     });
     match visit.api.post::<BegunSignIn>("/auth/providers/begin", body).await {
         Ok(begun) => Ok(Reply::to_provider(begun.url).keep(Cookie::Attempt, begun.attempt)),
-        Err(error) => sign_in::form(visit, &return_to, Some(&error)).await,
+        Err(error) => sign_in::form(visit, &return_to, "", Some(&error)).await,
     }
 }
 
@@ -80,7 +80,7 @@ async fn finish(visit: &Visit) -> Result<Reply> {
         }
     }
     if visit.attempt.is_empty() {
-        return sign_in::form(visit, "/", Some(&not_begun())).await;
+        return sign_in::form(visit, "/", "", Some(&not_begun())).await;
     }
     match visit.api.post::<Finished>("/auth/providers/finish", body).await {
         Ok(Finished { session: Nullable(Some(begun)), return_to, .. }) => {
@@ -92,7 +92,9 @@ async fn finish(visit: &Visit) -> Result<Reply> {
             let reply = Reply::see_other("/account/links/new").flash(Flash::ConfirmLink);
             Ok(reply.keep(Cookie::Attempt, "").keep(Cookie::Confirmation, confirmation))
         }
-        Err(error) => Ok(sign_in::form(visit, "/", Some(&error)).await?.keep(Cookie::Attempt, "")),
+        Err(error) => {
+            Ok(sign_in::form(visit, "/", "", Some(&error)).await?.keep(Cookie::Attempt, ""))
+        }
     }
 }
 

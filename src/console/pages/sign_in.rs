@@ -1,5 +1,5 @@
-//! `/sign-in`. A form that was sent when its session was over comes along as hidden fields, and is
-//! shown again, filled, once there is a new session.
+//! `/sign-in`, in two steps for who has a second factor. A form that was sent when its session was over
+//! comes along as hidden fields, and is shown again, filled, once there is a new session.
 
 use askama::Template;
 use hyper::StatusCode;
@@ -36,6 +36,8 @@ struct SignIn {
     is_open: bool,
     /// Whether the browser is to forget the pages that it has (`sign_out.rs`).
     forgets: bool,
+    /// The challenge of a sign-in whose password was right; empty before.
+    challenge: String,
 }
 
 /// A session that was begun.
@@ -98,22 +100,31 @@ pub fn carrying(visit: &Visit) -> Result<Reply> {
     frame.flash = Some("Your session is over. Sign in to go on; what you entered comes along.");
     let is_open = !visit.is_private;
     // Going to a provider would lose what was entered.
-    let (providers, forgets) = (Vec::new(), false);
-    render(frame.status, &SignIn { frame, return_to, carried, providers, is_open, forgets })
+    let providers = Vec::new();
+    let (forgets, challenge) = (false, String::new());
+    render(
+        frame.status,
+        &SignIn { frame, return_to, carried, providers, is_open, forgets, challenge },
+    )
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
     if visit.session.is_some() {
         return Ok(Reply::see_other(local(visit.query.get("return"))));
     }
-    form(visit, visit.query.get("return"), None).await
+    form(visit, visit.query.get("return"), "", None).await
 }
 
-/// The page, with what went wrong.
+/// The page, with what went wrong; for the code if there is a challenge.
 ///
 /// # Errors
 /// If the page cannot be shown.
-pub async fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Result<Reply> {
+pub async fn form(
+    visit: &Visit,
+    return_to: &str,
+    challenge: &str,
+    error: Option<&Error>,
+) -> Result<Reply> {
     let carried = visit.form.below(CARRIED);
     let carried: Vec<(String, String)> =
         carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
@@ -121,15 +132,25 @@ pub async fn form(visit: &Visit, return_to: &str, error: Option<&Error>) -> Resu
     let return_to = local(return_to);
     let (is_open, forgets) = (!visit.is_private, visit.flash.is_some());
     // Going to a provider would lose what comes along.
-    let providers = if carried.is_empty() { providers(visit).await? } else { Vec::new() };
-    render(frame.status, &SignIn { frame, return_to, carried, providers, is_open, forgets })
+    let begins = carried.is_empty() && challenge.is_empty();
+    let providers = if begins { providers(visit).await? } else { Vec::new() };
+    let challenge = challenge.into();
+    render(
+        frame.status,
+        &SignIn { frame, return_to, carried, providers, is_open, forgets, challenge },
+    )
 }
 
 async fn sign_in(visit: &Visit) -> Result<Reply> {
-    let body =
-        json!({"email": visit.form.get("email").trim(), "password": visit.form.get("password")});
-    let return_to = visit.form.get("return");
-    match visit.api.post::<Begun>("/auth/sign-in", body).await {
+    let (return_to, challenge) = (visit.form.get("return"), visit.form.get("challenge"));
+    let (path, body) = if challenge.is_empty() {
+        let (email, password) = (visit.form.get("email").trim(), visit.form.get("password"));
+        ("/auth/sign-in", json!({"email": email, "password": password}))
+    } else {
+        let code = visit.form.get("code");
+        ("/auth/sign-in/code", json!({"challenge": challenge, "code": code}))
+    };
+    match visit.api.post::<Begun>(path, body).await {
         Ok(begun) => {
             let mut reply = Reply::see_other(local(return_to));
             if !visit.form.below(CARRIED).is_empty() {
@@ -137,6 +158,13 @@ async fn sign_in(visit: &Visit) -> Result<Reply> {
             }
             Ok(reply.session(SessionChange::Begun(begun.token)))
         }
-        Err(error) => form(visit, return_to, Some(&error)).await,
+        Err(error) => match error.continuation() {
+            Some(challenge) => form(visit, return_to, challenge, None).await,
+            // What else is wrong begins again.
+            None if matches!(error.code(), "wrong_code" | "rate_limited") => {
+                form(visit, return_to, challenge, Some(&error)).await
+            }
+            None => form(visit, return_to, "", Some(&error)).await,
+        },
     }
 }

@@ -6,12 +6,13 @@
 //!   the mailed token of an invitation, a mailed link for a password; or by the operator, or by a provider
 //!   of sign-ins that the operator trusts.
 //! - The first who proves the address of an account takes it over: what others hold of it, the
-//!   password, sessions, keys, linked providers, invitations and reset links for others, is of no use
-//!   from then on. Not if the proof is given in a session of the account: who is signed in knows the
-//!   password. Of an account from before proofs were asked for only the password and the sessions end.
+//!   password, second factor, sessions, keys, linked providers, invitations and reset links for others,
+//!   is of no use from then on. Not if the proof is given in a session of the account: who is signed in
+//!   knows the password. Of an account from before proofs were asked for only the password and the
+//!   sessions end.
 
 use super::sign_in_link::remove_all;
-use crate::auth::{AddressProof, User};
+use crate::auth::{AddressProof, User, forget_second_factor};
 use crate::base::{Email, Name, Result};
 use crate::store::Tx;
 
@@ -60,6 +61,7 @@ pub(super) fn set_password(
         // Nobody has had one without a password, as an import makes it.
         if old.proof == AddressProof::Unproved && old.password.is_some() {
             new.keys_from = Some(tx.now());
+            forget_second_factor(tx, old.id)?;
         }
         new.proof = AddressProof::Proved;
     }

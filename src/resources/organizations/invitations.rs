@@ -28,6 +28,7 @@ use crate::api::{
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
     ANYONE, AddressProof, Credential, Membership, Role, SESSION_ADMIN, Session, User, find_person,
+    has_second_factor,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::resources::mail_budget::{self, CountedFor};
@@ -232,9 +233,16 @@ fn acceptor(
     require_complete(&req.input)?;
     match user {
         None => Ok(Acceptor::New),
-        Some(user) if *proves && !user.is_proved(view)? => Ok(Acceptor::Proving(user)),
+        Some(user) if *proves && is_taken_over(view, &user)? => Ok(Acceptor::Proving(user)),
         Some(_) => Ok(Acceptor::SignedOut),
     }
+}
+
+/// Whether who proves the address of an account is let in with that alone. Not past a second factor, which
+/// who made the account before proofs were asked for may have.
+fn is_taken_over(view: &View, user: &User) -> Result<bool> {
+    let is_guarded = user.proof == AddressProof::Unknown && has_second_factor(view, user.id)?;
+    Ok(!is_guarded && !user.is_proved(view)?)
 }
 
 fn prepare(view: &View, req: &Req<(), AcceptInvitation>) -> Result<HashPlan> {

@@ -15,7 +15,7 @@ use super::service_accounts;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName, User,
-    UserKind,
+    UserKind, has_second_factor,
 };
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
@@ -42,6 +42,8 @@ struct OrganizationMember {
     /// Whether who has the account has proved to read the mail of the address.
     address_proved: bool,
     role: Role,
+    /// Whether the person has a second factor; null for a service account, and for who is no admin.
+    second_factor: Option<bool>,
     /// When the membership began.
     joined_at: Time,
 }
@@ -103,8 +105,10 @@ struct MemberPatch {
 }
 impl Input for MemberPatch {}
 
-fn to_info(view: &View, membership: Membership) -> Result<OrganizationMember> {
+fn to_info(view: &View, caller: &Caller, membership: Membership) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
+    let is_shown = caller.is_admin() && !user.is_service();
+    let second_factor = if is_shown { Some(has_second_factor(view, user.id)?) } else { None };
     Ok(OrganizationMember {
         address_proved: user.is_proved(view)?,
         user_id: user.id,
@@ -114,6 +118,7 @@ fn to_info(view: &View, membership: Membership) -> Result<OrganizationMember> {
         image: user.image,
         email_verified: membership.email_verified,
         role: membership.role,
+        second_factor,
         joined_at: membership.joined_at,
     })
 }
@@ -154,11 +159,11 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
 
 fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
     let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
-    page.try_map(|membership| to_info(view, membership))
+    page.try_map(|membership| to_info(view, req.caller(), membership))
 }
 
 fn get(view: &View, req: &Req<Id<User>>) -> Result<OrganizationMember> {
-    to_info(view, view.fetch(&(req.params, view.org()))?)
+    to_info(view, req.caller(), view.fetch(&(req.params, view.org()))?)
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember> {
@@ -183,7 +188,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     let lost_power = new.role < old.role && new.role < Role::Admin;
     let view = tx.view();
     let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };
-    Ok(UpdatedMember { member: to_info(&view, new)?, service_account_keys })
+    Ok(UpdatedMember { member: to_info(&view, req.caller(), new)?, service_account_keys })
 }
 
 /// Every member may leave; only admins remove others. The member's keys, grants and open invitations

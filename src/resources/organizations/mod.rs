@@ -22,9 +22,13 @@ mod own_sessions;
 mod password_reset;
 mod password_resets;
 mod reset_mails;
+mod second_factor;
+mod second_factor_reset;
+mod second_step;
 mod service_accounts;
 mod sessions;
 mod setup;
+mod sign_in_challenge;
 mod sign_in_link;
 mod tokens;
 mod users;
@@ -51,6 +55,7 @@ use crate::store::Tx;
 use invitation::Invitation;
 use password_reset::PasswordReset;
 use reset_mails::ResetMails;
+use sign_in_challenge::SignInChallenge;
 
 /// Organizations and their users.
 pub const RESOURCE: Resource = Resource {
@@ -59,6 +64,8 @@ pub const RESOURCE: Resource = Resource {
         &setup::RESOURCE,
         &sessions::RESOURCE,
         &oidc::RESOURCE,
+        &second_step::RESOURCE,
+        &second_factor::RESOURCE,
         &own_sessions::RESOURCE,
         &whoami::RESOURCE,
         &users::RESOURCE,
@@ -66,6 +73,7 @@ pub const RESOURCE: Resource = Resource {
         &reset_mails::RESOURCE,
         &organization::RESOURCE,
         &members::RESOURCE,
+        &second_factor_reset::RESOURCE,
         &moving::RESOURCE,
         &service_accounts::RESOURCE,
         &invitations::RESOURCE,
@@ -81,8 +89,8 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Deletes expired sessions, invitations and reset links, attempts to sign in that are over, and sign-in
-/// addresses not used recently.
+/// Deletes expired sessions, challenges, invitations and reset links, attempts to sign in that are over, and
+/// sign-in addresses not used recently.
 const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired sessions, invitations, reset links and sign-in addresses",
     every_secs: 600,
@@ -95,6 +103,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let unknown = now.minus_secs(KNOWN_ADDRESS_SECS);
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
+        delete_due(tx, &sign_in_challenge::BY_END, |c: &SignInChallenge| c.expires_at <= now)?,
         delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
         delete_due(tx, &password_reset::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
         delete_due(tx, &oidc::BY_USE, |used: &oidc::UsedAttempt| used.is_past(now))?,
@@ -116,7 +125,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::sessions;
-    use crate::api::{HashPlan, Principal, Req};
+    use crate::api::{HashPlan, Outcome, Principal, Req};
     use crate::auth::passwords::{self, HashRequest, HashResult};
     use crate::auth::{Authenticator, Identity, RawCredential, Tokens, User};
     use crate::base::{Id, Result};
@@ -156,6 +165,23 @@ mod tests {
         store.write_blocking(Id::NIL, move |tx| {
             settle(tx, &Req::new(&parts, &who), &hashed).map(|(out, _)| out)
         })
+    }
+
+    type Counting<I, O> = fn(&mut Tx, &Req<(), I>, &HashResult) -> Result<Outcome<(O, Id<User>)>>;
+
+    /// Does the same with an operation whose refusals are committed.
+    pub fn counting<I: Send + 'static, O: Send + 'static>(
+        store: &Store,
+        who: &Principal,
+        prepare: fn(&View, &Req<(), I>) -> Result<HashPlan>,
+        settle: Counting<I, O>,
+        input: I,
+    ) -> Result<O> {
+        let (parts, who) = (args((), input), who.clone());
+        let work = store.read_now(Id::NIL, |view| prepare(view, &Req::new(&parts, &who)))?;
+        let hashed = passwords::run(&work.hashing)?;
+        let settle = move |tx: &mut Tx| settle(tx, &Req::new(&parts, &who), &hashed);
+        store.write_blocking(Id::NIL, settle)?.done().map(|(out, _)| out)
     }
 
     /// Creates a session of a user; returns its token.

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 
 use crate::api::{Input, OrganizationCreators, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    BY_ORG, BY_SLUG, Membership, Organization, Role, SESSION, SESSION_ADMIN, User,
-    is_installation_admin,
+    BY_ORG, BY_SLUG, Caller, Membership, Organization, Role, SESSION, SESSION_ADMIN,
+    SecondFactorRule, User, has_second_factor, is_installation_admin, requires_second_factor,
 };
 use crate::base::{Error, Id, Name, Result, Slug, Time};
 use crate::store::{Key as _, ListSource, Order, Org, Page, Tx, View};
@@ -33,6 +33,8 @@ struct OwnOrganization {
     created_at: Time,
     updated_at: Time,
     role: Role,
+    /// Whether members need a second factor, in sessions.
+    second_factor_required: bool,
 }
 
 impl Output for OwnOrganization {
@@ -42,9 +44,10 @@ impl Output for OwnOrganization {
 }
 
 impl OwnOrganization {
-    fn of(organization: Organization, role: Role) -> Self {
+    fn of(view: &View, organization: Organization, role: Role) -> Result<Self> {
         let Organization { id, slug, name, created_at, updated_at } = organization;
-        OwnOrganization { id, slug, name, created_at, updated_at, role }
+        let second_factor_required = requires_second_factor(view, id)?;
+        Ok(OwnOrganization { id, slug, name, created_at, updated_at, role, second_factor_required })
     }
 }
 
@@ -61,11 +64,15 @@ impl Input for NewOrganization {}
 
 /// Changes to an organization; absent fields stay as they are.
 #[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 #[schemars(extend(
     "examples" = [{"name": "Acme Ltd"}],
 ))]
 struct OrganizationPatch {
     name: Option<Name>,
+    /// Whether members need a second factor, in sessions; API keys need none. Only an owner changes it,
+    /// and requires it only with one of their own.
+    second_factor_required: Option<bool>,
 }
 impl Input for OrganizationPatch {}
 
@@ -164,7 +171,7 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnOrganization>> {
     let user = req.identity().user;
     let page = view.page(ListSource::TABLE, &user, Order::Descending, &req.page, |_| true)?;
     page.try_map(|membership: Membership| {
-        Ok(OwnOrganization::of(view.fetch(&membership.org)?, membership.role))
+        OwnOrganization::of(view, view.fetch(&membership.org)?, membership.role)
     })
 }
 
@@ -181,7 +188,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewOrganization>) -> Result<OwnOrganization
     }
     check_count_limit(&tx.view(), user)?;
     let organization = create_owned(tx, slug, name, user)?;
-    Ok(OwnOrganization::of(organization, Role::Owner))
+    OwnOrganization::of(&tx.view(), organization, Role::Owner)
 }
 
 fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
@@ -207,7 +214,35 @@ fn update(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganizati
         organization.updated_at = tx.now();
         tx.replace(&old, &organization)?;
     }
-    Ok(OwnOrganization::of(organization, req.caller().role))
+    if let Some(required) = req.input.second_factor_required {
+        require_second_factor(tx, req.caller(), required)?;
+    }
+    OwnOrganization::of(&tx.view(), organization, req.caller().role)
+}
+
+/// Requires a second factor of all members from now on, or not any more.
+fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result<()> {
+    let (org, since) = (tx.org(), tx.now());
+    let rule = tx.get::<SecondFactorRule>(&org)?;
+    if rule.is_some() == required {
+        return Ok(());
+    }
+    if caller.role < Role::Owner {
+        return Err(Error::forbidden(
+            "owner_required",
+            "only an owner decides whether members need a second factor",
+        ));
+    }
+    if let Some(rule) = rule {
+        return tx.remove(&rule);
+    }
+    if !has_second_factor(&tx.view(), caller.user())? {
+        return Err(Error::conflict(
+            "no_second_factor",
+            "turn your own second factor on first: you would shut yourself out",
+        ));
+    }
+    tx.insert(&SecondFactorRule { org, since })
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -217,15 +252,17 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/organizations", SESSION, "organization.create", op::write(create))
             .about("Create an organization"),
         Route::patch("/organizations", SESSION_ADMIN, "organization.update", op::write(update))
-            .about("Rename an organization"),
+            .about("Update an organization"),
     ]
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::second_factor::tests::guarded;
+    use super::super::tests::{session, with_password};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::BY_ORG;
+    use crate::auth::{Authenticator, BY_ORG, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
     use serde_json::json;
@@ -276,5 +313,35 @@ mod tests {
         let renamed = patch(json!({"name": "Acme Ltd"}));
         assert_eq!((renamed.name.as_str(), renamed.slug.as_str()), ("Acme Ltd", "acme"));
         assert!(renamed.updated_at > renamed.created_at);
+    }
+
+    #[test]
+    fn an_owner_with_a_second_factor_requires_one_of_sessions() {
+        let fixture = Fixture::new();
+        let require = |who: &Principal, required: bool| {
+            let input = Fixture::input(json!({"secondFactorRequired": required})).unwrap();
+            let refused = fixture.write_as(who, update, (), input).err();
+            refused.map(|error| (error.kind(), error.code()))
+        };
+        let none = require(&fixture.owner, true);
+        assert_eq!(none, Some((Kind::Conflict, "no_second_factor")));
+        let ada = guarded(&fixture, &fixture.owner);
+        assert_eq!(require(&fixture.member, true), Some((Kind::Forbidden, "owner_required")));
+        assert_eq!(require(&fixture.member, false), None, "it is so");
+        let bens = session(&fixture.store, &with_password(&fixture, &fixture.member));
+        let lacks = |token: &str| {
+            let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
+            let credential = RawCredential::Token(token.into());
+            let enter = |view: &View| authenticator.authorize_in(view, &credential, fixture.org);
+            let caller = fixture.store.read_now(Id::NIL, enter).unwrap();
+            caller.require_second_factor().err().map(|error| error.code())
+        };
+        assert_eq!([lacks(&ada.token), lacks(&bens)], [None, None]);
+        assert_eq!(require(&fixture.owner, true), None);
+        let refused = Some("second_factor_required");
+        assert_eq!([lacks(&ada.token), lacks(&bens)], [None, refused]);
+        assert_eq!(require(&fixture.owner, false), None);
+        assert_eq!(lacks(&bens), None);
+        fixture.assert_sound();
     }
 }

@@ -16,7 +16,7 @@ use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, iss
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
-    ANYONE, Membership, Role, SESSION_ADMIN, User, is_installation_admin,
+    ANYONE, Caller, Membership, Role, SESSION_ADMIN, User, is_installation_admin,
     is_to_be_installation_admin,
 };
 use crate::base::{Error, Id, Result, Time};
@@ -42,6 +42,28 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
 /// or is to, is above the admins of any organization.
 fn is_below(view: &View, user: &User, admin: Id<User>) -> Result<bool> {
     Ok(!is_to_be_installation_admin(view, user)? || is_installation_admin(view, admin)?)
+}
+
+/// Requires that an admin may let a member in who cannot sign in.
+///
+/// # Errors
+/// 403 for an owner, and for who administers the installation; 409 for a member of other organizations.
+pub(super) fn require_may_let_in(
+    view: &View,
+    caller: &Caller,
+    membership: &Membership,
+    target: &User,
+) -> Result<()> {
+    require_manager(caller, &[membership.role])?;
+    require_only_here(view, target.id)?;
+    if is_below(view, target, caller.user())? {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "installation_admin_required",
+        "this user administers the whole server, whose operator alone lets them in, with \
+         `roadstead reset-password`",
+    ))
 }
 
 /// Whether the admin who made a link could still make it.
@@ -117,8 +139,6 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
              another admin for a link",
         ));
     }
-    require_manager(caller, &[membership.role])?;
-    require_only_here(&tx.view(), user)?;
     let target: User = tx.fetch(&user)?;
     if target.is_service() {
         return Err(Error::conflict(
@@ -126,13 +146,7 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
             "a service account has no password; create an API key for it",
         ));
     }
-    if !is_below(&tx.view(), &target, caller.user())? {
-        return Err(Error::forbidden(
-            "installation_admin_required",
-            "this user administers the whole server, whose operator alone lets them in, with \
-             `roadstead reset-password`",
-        ));
-    }
+    require_may_let_in(&tx.view(), caller, &membership, &target)?;
     let by = Admin { org: tx.org(), user: caller.user() };
     let made = issue(tx, &target, Origin::Admin(by))?;
     Ok(PasswordResetCreated {

@@ -8,12 +8,16 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
+use super::sign_in_challenge::challenged;
+use crate::api::op;
+use crate::api::{
+    Attempt, Empty, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route,
+};
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership, Organization,
     Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User, find_person,
-    is_installation_admin,
+    is_installation_admin, requires_second_factor, second_factor_of,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
 use crate::store::{ListSource, Order, PageRequest, Tx, View};
@@ -109,11 +113,18 @@ pub(super) struct MembershipInfo {
     /// The name of the organization.
     org_name: Name,
     role: Role,
+    /// Whether the organization requires a second factor of sessions.
+    second_factor_required: bool,
 }
 
 impl MembershipInfo {
-    pub(super) fn new(organization: Organization, role: Role) -> Self {
-        MembershipInfo { org_slug: organization.slug, org_name: organization.name, role }
+    pub(super) fn new(view: &View, organization: Organization, role: Role) -> Result<Self> {
+        Ok(MembershipInfo {
+            second_factor_required: requires_second_factor(view, organization.id)?,
+            org_slug: organization.slug,
+            org_name: organization.name,
+            role,
+        })
     }
 }
 
@@ -126,6 +137,9 @@ struct SignIn {
     email: Email,
     /// Any text; one that cannot be a password counts as a wrong password.
     password: String,
+    /// A code of the second factor, if the account has one: without it the error
+    /// `code_required` has a challenge.
+    code: Option<String>,
 }
 impl Input for SignIn {}
 
@@ -210,7 +224,7 @@ pub(super) fn is_unchanged(user: &User, hashed: &HashResult) -> bool {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn prepare(view: &View, req: &Req<(), SignIn>) -> Result<HashPlan> {
-    let SignIn { email, password } = &req.input;
+    let SignIn { email, password, .. } = &req.input;
     let hash = find_person(view, email)?.and_then(|user| user.password);
     Ok(HashPlan {
         hashing: HashRequest { verify: Some((password.clone(), hash)), make: None },
@@ -222,12 +236,20 @@ fn sign_in(
     tx: &mut Tx,
     req: &Req<(), SignIn>,
     hashed: &HashResult,
-) -> Result<(SessionInfo, Id<User>)> {
+) -> Result<Outcome<(SessionInfo, Id<User>)>> {
     let user = find_person(&tx.view(), &req.input.email)?.filter(|user| is_unchanged(user, hashed));
     let Some(user) = user else {
         return Err(Error::unauthenticated("the e-mail address or the password is wrong"));
     };
-    Ok((create_session(tx, &user, req.origin.address)?, user.id))
+    if let Some(factor) = second_factor_of(&tx.view(), user.id)? {
+        let Some(code) = &req.input.code else {
+            return challenged(tx, &user).map(Outcome::Refused);
+        };
+        if let Some(refusal) = factor.use_code(tx, code)? {
+            return Ok(Outcome::Refused(refusal.error()));
+        }
+    }
+    Ok(Outcome::Done((create_session(tx, &user, req.origin.address)?, user.id)))
 }
 
 fn sign_out(tx: &mut Tx, req: &Req) -> Result<Empty> {
@@ -241,7 +263,7 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
     let user: User = view.fetch(&session.user)?;
     let memberships = view.all(ListSource::TABLE, &user.id)?.into_iter().map(|m: Membership| {
         let organization: Organization = view.fetch(&m.org)?;
-        Ok(MembershipInfo::new(organization, m.role))
+        MembershipInfo::new(view, organization, m.role)
     });
     Ok(CurrentSession {
         user: UserInfo::of(&user),
@@ -253,9 +275,14 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::post("/auth/sign-in", ANYONE, "session.sign_in", op::hash(prepare, sign_in))
-            .no_replay()
-            .about("Sign in"),
+        Route::post(
+            "/auth/sign-in",
+            ANYONE,
+            "session.sign_in",
+            op::hash_counting(prepare, sign_in),
+        )
+        .no_replay()
+        .about("Sign in"),
         Route::post("/auth/sign-out", SESSION, "session.sign_out", op::write(sign_out))
             .no_replay()
             .about("Sign out"),
@@ -266,7 +293,8 @@ pub(super) fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{PASSWORD, hashing, identity_of, session, signed_in, with_password};
+    use super::super::second_factor::tests::guarded;
+    use super::super::tests::{PASSWORD, counting, identity_of, session, signed_in, with_password};
     use super::*;
     use crate::api::Principal;
     use crate::auth::{Authenticator, BY_ORG, RawCredential, passwords};
@@ -274,8 +302,9 @@ mod tests {
     use crate::resources::testing::{Fixture, args};
 
     fn try_password(fixture: &Fixture, email: &str, password: &str) -> Result<SessionInfo> {
-        let input = SignIn { email: Email::parse(email).unwrap(), password: password.into() };
-        hashing(&fixture.store, &Principal::Anonymous, prepare, sign_in, input)
+        let (email, password) = (Email::parse(email).unwrap(), password.into());
+        let input = SignIn { email, password, code: None };
+        counting(&fixture.store, &Principal::Anonymous, prepare, sign_in, input)
     }
 
     #[test]
@@ -295,6 +324,31 @@ mod tests {
         let session = try_password(&fixture, &ada.email, PASSWORD).unwrap();
         assert_eq!(session.user.id, ada.id);
         assert_eq!(identity_of(&fixture.store, &session.token).unwrap().user, ada.id);
+    }
+
+    #[test]
+    fn with_a_second_factor_a_right_password_begins_no_session_without_a_code() {
+        let fixture = Fixture::new();
+        let ada = guarded(&fixture, &fixture.owner);
+        fixture.pass_secs(60);
+        let sign_in_with = |password: &str, code: Option<String>| {
+            let (email, password) = (ada.user.email.clone(), password.into());
+            let input = SignIn { email, password, code };
+            let nobody = &Principal::Anonymous;
+            let done = counting(&fixture.store, nobody, prepare, sign_in, input);
+            done.map_err(|error| (error.code(), error.continuation().is_some()))
+        };
+        let right = || Some(ada.code(&fixture, 0));
+        let refused = |password, code| sign_in_with(password, code).err().unwrap();
+        assert_eq!(refused(PASSWORD, None), ("code_required", true));
+        // Whether the code was right is not said with a wrong password.
+        assert_eq!(refused("wrong", right()), ("unauthenticated", false));
+        assert_eq!(refused("wrong", None), ("unauthenticated", false));
+        assert_eq!(refused(PASSWORD, Some("000000".into())), ("wrong_code", false));
+        let begun = sign_in_with(PASSWORD, right()).unwrap();
+        assert_eq!(identity_of(&fixture.store, &begun.token).unwrap().user, ada.user.id);
+        assert_eq!(refused(PASSWORD, right()), ("wrong_code", false), "a code twice");
+        sign_in_with(PASSWORD, Some(ada.recovery_codes[0].clone())).unwrap();
     }
 
     #[test]
@@ -321,7 +375,8 @@ mod tests {
         let fixture = Fixture::new();
         let ada = with_password(&fixture, &fixture.owner);
         let known = |fixture: &Fixture| {
-            let input = SignIn { email: ada.email.clone(), password: String::new() };
+            let (email, password) = (ada.email.clone(), String::new());
+            let input = SignIn { email, password, code: None };
             let parts = args((), input);
             let prepare = |view: &View| prepare(view, &Req::new(&parts, &Principal::Anonymous));
             fixture.store.read_now(Id::NIL, prepare).unwrap().attempt.unwrap()
@@ -337,7 +392,8 @@ mod tests {
     fn a_password_changed_during_verification_is_refused() {
         let fixture = Fixture::new();
         let ada = with_password(&fixture, &fixture.owner);
-        let input = SignIn { email: ada.email.clone(), password: PASSWORD.into() };
+        let (email, password) = (ada.email.clone(), PASSWORD.into());
+        let input = SignIn { email, password, code: None };
         let parts = args((), input);
         let settled = fixture.store.write_blocking(Id::NIL, move |tx| {
             let req = Req::new(&parts, &Principal::Anonymous);

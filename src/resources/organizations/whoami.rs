@@ -61,7 +61,7 @@ fn get(view: &View, req: &Req) -> Result<WhoAmI> {
     let memberships = memberships.filter(|m: &Membership| only.is_none_or(|org| m.org == org));
     let memberships = memberships.map(|m| {
         let organization: Organization = view.fetch(&m.org)?;
-        Ok(MembershipInfo::new(organization, identity.role_in(&m)))
+        MembershipInfo::new(view, organization, identity.role_in(&m))
     });
     Ok(WhoAmI {
         user_id: user.id,

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use roadstead::auth::Role;
 use serde_json::{Value, json};
 
+use crate::client::second_factor::App;
 use crate::client::{Caller, Reply, eventually};
 use crate::fixture::{Fixture, Running, config, key_of};
 use crate::providers::{There, prompt, provider};
@@ -367,9 +368,13 @@ fn other_writes_answer_each_caller_as_written() {
 }
 
 /// Routes that none of the columns is about. They are called below, except for those of mails and providers.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 23] = [
     "POST /setup",
     "POST /auth/sign-in",
+    "POST /auth/sign-in/code",
+    "POST /auth/second-factor",
+    "POST /auth/second-factor/confirm",
+    "POST /auth/second-factor/off",
     "POST /auth/sign-out",
     "DELETE /auth/sessions/{sessionId}",
     "POST /auth/password",
@@ -438,6 +443,12 @@ fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let token = acme.owner.post(&reset, json!({})).ok()["token"].clone();
     works(&anybody, "/auth/password/reset", json!({"token": token, "newPassword": first}));
     let (dan, _) = sign_in(first);
+    let app = App::turned_on(&dan, first);
+    let asked = anybody.post("/auth/sign-in", json!({"email": email, "password": first}));
+    let challenge = asked.refused(401, "code_required")["challenge"].clone();
+    works(&anybody, "/auth/sign-in/code", json!({"challenge": challenge, "code": app.code(1)}));
+    let off = json!({"password": first, "code": app.recovery_codes[0]});
+    works(&dan, "/auth/second-factor/off", off);
     works(&dan, "/auth/sign-out", json!({}));
     dan.get("/auth/session").refused(401, "unauthenticated");
 

@@ -1,5 +1,8 @@
 //! Members, roles, keys, grants, the audit log, the installation.
 
+use roadstead::auth::{SecondFactor, begin_second_factor};
+use roadstead::base::Id;
+use roadstead::store::Tx;
 use serde_json::{Value, json};
 
 use super::{
@@ -8,6 +11,18 @@ use super::{
 };
 
 impl World {
+    /// A member with a second factor.
+    fn guarded_person(&self) -> String {
+        let person = self.person();
+        let user = Id::parse(&person);
+        let turn_on = move |tx: &mut Tx| {
+            begin_second_factor(tx, user)?;
+            tx.fetch::<SecondFactor>(&user)?.turn_on(tx)
+        };
+        self.running.store.write_blocking(Id::NIL, turn_on).unwrap();
+        person
+    }
+
     fn invitation(&self, role: &str) -> Value {
         json!({"email": format!("{}@else.test", self.fresh("guest")), "role": role})
     }
@@ -67,6 +82,9 @@ pub const LISTED: &[Listed] = &[
     }),
     ("PUT /organizations/sign-in", SESSION_OWNER, |_| {
         ("/organizations/sign-in".into(), json!({"domains": []}))
+    }),
+    ("DELETE /organizations/members/{userId}/second-factor", SESSION_ADMIN, |w| {
+        (format!("/organizations/members/{}/second-factor", w.guarded_person()), Value::Null)
     }),
     ("GET /organizations/invitations", SESSION_ADMIN, |_| {
         ("/organizations/invitations".into(), Value::Null)

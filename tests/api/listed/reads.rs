@@ -30,6 +30,7 @@ pub const LISTED: &[Listed] = &[
     // Oneself.
     ("GET /whoami", ANY_CREDENTIAL, |_| get("/whoami")),
     ("GET /auth/session", OWN, |_| get("/auth/session")),
+    ("GET /auth/second-factor", OWN, |_| get("/auth/second-factor")),
     ("GET /auth/sessions", OWN, |_| get("/auth/sessions")),
     ("GET /auth/providers", ANYBODY, |_| get("/auth/providers")),
     ("GET /auth/links", OWN, |_| get("/auth/links")),

@@ -63,7 +63,13 @@ fn caller(world: &World, user: Id<User>, role: Role, credential: Credential) -> 
     let Principal::Caller(owner) = &world.owner else { unreachable!("a caller") };
     let identity = Identity { user, name: "n".into(), credential, sponsor: None, expires_at: None };
     let (org, org_slug) = (owner.org, owner.org_slug.clone());
-    Principal::Caller(Arc::new(Caller { identity, org, org_slug, role }))
+    Principal::Caller(Arc::new(Caller {
+        identity,
+        org,
+        org_slug,
+        role,
+        lacks_second_factor: false,
+    }))
 }
 
 /// A key of somebody, whose role is `role` now.

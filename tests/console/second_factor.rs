@@ -1,0 +1,147 @@
+//! The second factor: a journey without scripts, from turning it on to losing it.
+
+use crate::client::second_factor::code_of;
+use crate::server::{PASSWORD, Running};
+use crate::visitor::{Page, Visitor};
+
+const PATH: &str = "/account/second-factor";
+
+/// The texts of a page between these marks.
+fn between<'p>(page: &'p Page, begin: &str, end: &str) -> Vec<&'p str> {
+    let parts = page.text.split(begin).skip(1);
+    parts.filter_map(|part| part.split_once(end)).map(|(text, _)| text).collect()
+}
+
+/// Sends a form of a page with its button.
+#[track_caller]
+fn press(visitor: &Visitor, page: &Page, action: &str, fields: &[(&str, &str)]) -> Page {
+    visitor.send(page, PATH, &[&[("action", action)][..], fields].concat())
+}
+
+/// The key that a page shows.
+fn secret_on(page: &Page) -> String {
+    between(page, "<dt>Key</dt><dd><code>", "</code>")[0].to_string()
+}
+
+/// Turns it on; returns the secret and the recovery codes.
+#[track_caller]
+fn turn_on(visitor: &Visitor) -> (String, Vec<String>) {
+    let page = visitor.get("/account");
+    assert!(page.links().contains(&PATH.to_string()));
+    let begun = press(visitor, &visitor.get(PATH), "begin", &[("password", PASSWORD)]);
+    begun.shows("type the key into it");
+    let secret = secret_on(&begun);
+    let code = code_of(&secret, 0);
+    let on = press(visitor, &begun, "confirm", &[("code", &*code)]);
+    on.shows("They are not shown again.");
+    let codes = between(&on, "<li><code>", "</code>");
+    assert_eq!(codes.len(), 10, "{codes:?}");
+    visitor.get("/account").shows("10 recovery codes left");
+    (secret, codes.into_iter().map(String::from).collect())
+}
+
+#[test]
+fn a_person_turns_it_on_signs_in_with_it_and_turns_it_off() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let (secret, codes) = turn_on(&ada);
+
+    let visitor = server.visitor();
+    let asked = visitor.get("/o/acme/prompts?type=prompt");
+    let page = visitor.get(asked.location());
+    let password = [("email", "ada@acme.test"), ("password", PASSWORD)];
+    let step = visitor.send(&page, "/sign-in", &password);
+    assert_eq!(step.status, 200);
+    step.shows("Code of your second factor").hides("E-mail address");
+    assert!(!step.text.contains(PASSWORD));
+    let wrong = visitor.send(&step, "/sign-in", &[("code", "000000")]);
+    assert_eq!(wrong.status, 403);
+    wrong.shows("The code is wrong");
+    let code = code_of(&secret, 1);
+    let done = visitor.send(&wrong, "/sign-in", &[("code", &*code)]);
+    assert_eq!(done.location(), "/o/acme/prompts?type=prompt");
+    visitor.get("/o/acme").shows("Today");
+
+    let page = ada.get(PATH);
+    page.shows("10 of 10");
+    let off = press(&ada, &page, "off", &[("password", PASSWORD), ("code", &*codes[0])]);
+    assert_eq!(off.location(), "/account");
+    ada.get("/account").shows("Your second factor is off.");
+    server.signed_in("ada@acme.test").get("/o/acme").shows("Today");
+}
+
+#[test]
+fn a_wrong_password_and_a_wrong_code_turn_nothing_on_and_the_key_stays_on_the_page() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let wrong = press(&ada, &ada.get(PATH), "begin", &[("password", "wrong horse battery")]);
+    assert_eq!(wrong.status, 403);
+    wrong.shows("The password is wrong");
+    let begun = press(&ada, &wrong, "begin", &[("password", PASSWORD)]);
+    let secret = secret_on(&begun);
+    assert!(begun.text.contains("aria-label=\"QR code of the key below\""));
+    let wrong = press(&ada, &begun, "confirm", &[("code", "000000")]);
+    assert_eq!(wrong.status, 403);
+    wrong.shows("The code is wrong").shows(&secret);
+    let other = press(&ada, &wrong, "confirm", &[("code", "1"), ("uri", "javascript:alert(1)")]);
+    assert!(!other.text.contains("javascript:"), "{}", other.text);
+    let code = code_of(&secret, 0);
+    press(&ada, &wrong, "confirm", &[("code", &*code)]).shows("They are not shown again.");
+}
+
+#[test]
+fn what_was_entered_when_a_session_ended_comes_along_past_the_code() {
+    let server = Running::new();
+    let ada = server.signed_in("ada@acme.test");
+    let (secret, _) = turn_on(&ada);
+    let form = ada.get("/o/acme/registries/new");
+    let page = ada.get("/account");
+    ada.send(&page, "/sign-out", &[]);
+    let fields = [("name", "Kept"), ("slug", "kept")];
+    let page = ada.send(&form, "/o/acme/registries/new", &fields);
+    assert_eq!(page.status, 401);
+    let password = [("email", "ada@acme.test"), ("password", PASSWORD)];
+    let step = ada.send(&page, "/sign-in", &password);
+    let code = code_of(&secret, 1);
+    let resumed = ada.send(&step, "/sign-in", &[("code", &*code)]);
+    resumed.shows("What you had entered is below");
+    assert_eq!(resumed.field("/o/acme/registries/new", "name"), "Kept");
+}
+
+#[test]
+fn an_owner_requires_one_and_an_admin_resets_one() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let (ada, ben) = (server.signed_in("ada@acme.test"), server.signed_in("ben@acme.test"));
+    let members = "/o/acme/settings/members";
+    let page = ada.get(members);
+    let refused = ada.send(&page, members, &[("action", "require")]);
+    assert_eq!(refused.status, 409);
+    refused.shows("Turn your own second factor on first");
+    turn_on(&ada);
+    let done = ada.send(&ada.get(members), members, &[("action", "require")]);
+    assert_eq!(done.location(), members);
+    ada.get(members).shows("No longer require it");
+
+    let shut = ben.get("/o/acme/prompts");
+    assert_eq!(shut.status, 403);
+    shut.shows("requires a second factor of its members");
+    assert!(shut.links().contains(&PATH.to_string()));
+    turn_on(&ben);
+    assert_eq!(ben.get("/o/acme/prompts").status, 200);
+
+    let link = ada
+        .get(members)
+        .links()
+        .into_iter()
+        .filter(|link| link.starts_with(&format!("{members}/")));
+    let of_ben = link.map(|link| ada.get(&link)).find(|page| page.words().contains("ben@"));
+    let of_ben = of_ben.expect("a page of ben");
+    of_ben.shows("Reset the second factor");
+    let path = of_ben.path.clone();
+    let reset = ada.send(&of_ben, &path, &[("action", "second-factor")]);
+    assert_eq!(reset.location(), path);
+    ada.get(&path).shows("The second factor was reset.");
+    assert_eq!(ben.get("/o/acme/prompts").status, 403);
+    ben.get("/account").shows("An admin has turned it off");
+}
