@@ -122,7 +122,7 @@ fn every_property_and_parameter_is_described() {
 
 /// Binds a body as a server does.
 fn bind(route: &Route, body: &Value) -> Result<BoundRequest, Error> {
-    let params = vec!["A".to_string(); (route.operation.params)().len()];
+    let params: Arc<[String]> = vec!["A".to_string(); (route.operation.params)().len()].into();
     let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
     let raw = RawArgs::body(&params, body, (&origin, &server));
     route.bind(RawArgs { org: route.org_source.org_slug(), ..raw })

@@ -94,7 +94,7 @@ impl Filling<'_> {
 }
 
 fn bind(route: &Route, params: &[&str], body: &Value, keys: &Keys) -> Action {
-    let params: Vec<_> = params.iter().map(|param| param.to_string()).collect();
+    let params: Arc<[String]> = params.iter().map(|param| param.to_string()).collect();
     let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(keys.clone())));
     let bound = route.bind(RawArgs::body(&params, body, (&origin, &server)));
     bound.expect("the body is what the route takes").action

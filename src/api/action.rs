@@ -9,16 +9,18 @@ use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
 use super::org_source::OrgHint;
-use super::output::EncodedOutput;
+use super::output::{EncodedOutput, Output};
 use super::request::Principal;
 use crate::auth::User;
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::base::{Email, Id, Result, Time};
+use crate::base::{Email, Error, Id, Result, Time};
 use crate::store::{Org, Topic, Tx, View};
 
 /// A read with its arguments.
 pub type BoundRead =
     Box<dyn Fn(&View, &Principal, &mut Calls) -> Result<EncodedOutput> + Send + Sync>;
+/// A part of an operation that reads, with its arguments.
+pub type BoundPart<T> = Box<dyn Fn(&View, &Principal) -> Result<T> + Send + Sync>;
 /// A write with its arguments. It may be run more than once.
 pub type BoundWrite =
     Box<dyn FnMut(&mut Tx, &Principal, &mut Calls) -> Result<Outcome<EncodedOutput>> + Send>;
@@ -30,15 +32,15 @@ pub enum Action {
     /// Writes in a transaction.
     Write(BoundWrite, CallTime),
     /// Reads, hashes passwords outside of any transaction, then writes.
-    Hash(Box<dyn HashAction>),
+    Hash(HashAction),
     /// Waits until there are items to take.
-    Wait(Arc<dyn WaitAction>),
+    Wait(WaitAction),
     /// Reads a list, optionally waiting until it grows.
-    Follow(Arc<dyn FollowAction>),
+    Follow(FollowAction),
     /// Reads one thing, optionally waiting until it changes.
-    Watch(Box<dyn ConditionalWaitAction>),
-    /// Reads bytes piece by piece.
-    Download(Arc<dyn DownloadAction>),
+    Watch(WatchAction),
+    /// Reads bytes of this media type piece by piece.
+    Download(&'static str, BoundDownload),
 }
 
 /// The time limit of all outgoing calls of an operation together; `None` if it makes none.
@@ -71,17 +73,19 @@ pub enum Attempt {
 }
 
 /// An operation with a password.
-pub trait HashAction: Send + Sync {
+pub struct HashAction {
     /// Returns what is to be hashed.
-    fn prepare(&self, view: &View, who: &Principal) -> Result<HashPlan>;
+    pub prepare: BoundPart<HashPlan>,
     /// Writes, given the result of the hashing; returns the user who acted, if that is known.
-    fn complete(
-        &mut self,
-        tx: &mut Tx,
-        who: &Principal,
-        hashed: &HashResult,
-    ) -> Result<Outcome<(EncodedOutput, Option<Id<User>>)>>;
+    pub complete: BoundComplete,
 }
+
+/// What an operation with a password answers, and the user who acted, if that is known.
+pub type Hashed = Outcome<(EncodedOutput, Option<Id<User>>)>;
+
+/// The end of an operation with a password. It may be run more than once.
+pub type BoundComplete =
+    Box<dyn Fn(&mut Tx, &Principal, &HashResult) -> Result<Hashed> + Send + Sync>;
 
 /// Whether an operation that waits has anything to take.
 pub struct Readiness {
@@ -99,6 +103,22 @@ pub struct TakenItem {
     pub json: Value,
 }
 
+impl TakenItem {
+    /// Encodes things that were taken.
+    ///
+    /// # Errors
+    /// If one cannot be written.
+    pub fn all<O: Output>(things: &[O]) -> Result<Vec<Self>> {
+        let one = |thing: &O| {
+            let json = serde_json::to_value(thing)
+                .map_err(|e| Error::internal(format!("cannot be written: {e}")))?;
+            let id = thing.resource().map(|resource| resource.id).unwrap_or_default();
+            Ok(TakenItem { id, json })
+        };
+        things.iter().map(one).collect()
+    }
+}
+
 /// The items taken in one transaction.
 pub struct TakenPage {
     pub items: Vec<TakenItem>,
@@ -107,14 +127,17 @@ pub struct TakenPage {
 }
 
 /// An operation that waits for items.
-pub trait WaitAction: Send + Sync {
+pub struct WaitAction {
     /// Checks whether there are items.
-    fn poll(&self, view: &View, who: &Principal) -> Result<Readiness>;
+    pub poll: BoundPart<Readiness>,
     /// Takes a page of them.
-    fn take(&self, tx: &mut Tx, who: &Principal) -> Result<TakenPage>;
+    pub take: BoundTake,
     /// How long to wait, in seconds, while there are none.
-    fn wait_secs(&self) -> u64;
+    pub wait_secs: u64,
 }
+
+/// What takes items.
+pub type BoundTake = Arc<dyn Fn(&mut Tx, &Principal) -> Result<TakenPage> + Send + Sync>;
 
 /// Where a read of a list that is followed begins.
 #[derive(Clone, Debug)]
@@ -154,19 +177,18 @@ pub struct Followed<T> {
 }
 
 /// A read of a list that may wait until it grows, and goes on from where it ended.
-pub trait FollowAction: Send + Sync {
+pub struct FollowAction {
     /// Reads a part.
-    fn read(
-        &self,
-        view: &View,
-        who: &Principal,
-        point: &FollowPoint,
-    ) -> Result<Followed<TakenItem>>;
-    /// Returns the cursor for a position.
-    fn cursor(&self, position: &[u8]) -> String;
+    pub read: BoundFollow,
+    /// The key that signs the cursors of the list.
+    pub list: [u8; 32],
     /// How long to wait, in seconds, while there is nothing.
-    fn wait_secs(&self) -> u64;
+    pub wait_secs: u64,
 }
+
+/// What reads a part of a list.
+pub type BoundFollow =
+    Box<dyn Fn(&View, &Principal, &FollowPoint) -> Result<Followed<TakenItem>> + Send + Sync>;
 
 /// The version of a thing that a client may wait for to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,13 +201,13 @@ pub struct ContentVersion {
 }
 
 /// A read that may wait until its result changes.
-pub trait ConditionalWaitAction: Send + Sync {
+pub struct WatchAction {
     /// Reads the thing.
-    fn read(&self, view: &View, who: &Principal) -> Result<EncodedOutput>;
+    pub read: BoundPart<EncodedOutput>,
     /// Returns its version without reading it.
-    fn version(&self, view: &View, who: &Principal) -> Result<ContentVersion>;
+    pub version: BoundPart<ContentVersion>,
     /// How long to wait, in seconds, while the client has the current version.
-    fn wait_secs(&self) -> u64;
+    pub wait_secs: u64,
 }
 
 /// A position in a download, defined by its operation; 0 is the beginning.
@@ -193,12 +215,7 @@ pub type Offset = u64;
 
 /// A read of bytes. Each piece is read at its own snapshot, with the rights that the caller has
 /// then, so that a slow client holds no snapshot open.
-pub trait DownloadAction: Send + Sync {
-    /// Reads the piece at `offset`.
-    fn piece(&self, view: &View, who: &Principal, offset: Offset) -> Result<Piece>;
-    /// The media type of the bytes.
-    fn media_type(&self) -> &'static str;
-}
+pub type BoundDownload = Box<dyn Fn(&View, &Principal, Offset) -> Result<Piece> + Send + Sync>;
 
 /// A piece of a download.
 pub struct Piece {

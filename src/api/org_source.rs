@@ -1,5 +1,7 @@
 //! How a route finds the organization it is about.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::base::{Error, Id, PublicKey, Result};
@@ -38,7 +40,7 @@ pub struct OrgHint {
     /// The argument named by [`OrgResolver::argument`], if it was sent.
     pub reference: Option<String>,
     /// The parameters of the path.
-    pub params: Vec<String>,
+    pub params: Arc<[String]>,
     /// The arguments that scopes of keys are narrowed by
     /// ([`TargetFinder::arguments`](super::TargetFinder::arguments)), if they were sent.
     pub targets: Vec<(&'static str, String)>,
@@ -96,7 +98,7 @@ impl OrgSource {
 impl OrgHint {
     /// Reads arguments that were not validated: of several values the first counts, and a value
     /// that is not a text counts as absent.
-    pub fn unchecked(source: OrgSource, arguments: &Value, params: &[String]) -> Self {
+    pub fn unchecked(source: OrgSource, arguments: &Value, params: &Arc<[String]>) -> Self {
         let text = |name: &str| match arguments.get(name)? {
             Value::Array(values) => values.first()?.as_str().map(String::from),
             value => value.as_str().map(String::from),
@@ -104,7 +106,7 @@ impl OrgHint {
         OrgHint {
             org_slug: text("orgSlug"),
             reference: source.argument().and_then(text),
-            params: params.to_vec(),
+            params: params.clone(),
             targets: Vec::new(),
         }
     }

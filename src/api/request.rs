@@ -70,7 +70,7 @@ impl ServerInfo {
 /// The parsed but untyped arguments of a request, which its route binds to [`Args`].
 pub struct RawArgs<'a> {
     /// The parameters of the path, decoded, in its order.
-    pub params: &'a [String],
+    pub params: &'a Arc<[String]>,
     /// The query or the body.
     pub arguments: &'a Value,
     /// Which of the two.
@@ -98,7 +98,7 @@ pub struct RawArgs<'a> {
 impl<'a> RawArgs<'a> {
     /// Arguments in a body, with these path parameters.
     pub fn body(
-        params: &'a [String],
+        params: &'a Arc<[String]>,
         arguments: &'a Value,
         (origin, server): (&'a Arc<Origin>, &'a Arc<ServerInfo>),
     ) -> Self {

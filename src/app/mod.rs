@@ -351,7 +351,7 @@ fn is_set_up(store: &Store) -> bool {
 fn metrics(
     routes: &[Route],
     site: &dyn Site,
-    executor: &Executor,
+    executor: &Arc<Executor>,
     deliveries: &Arc<DeliveryMeters>,
     spans: &Option<Arc<Spans>>,
     config: &ServerConfig,
@@ -360,7 +360,7 @@ fn metrics(
     let (deliveries, data_directory) = (deliveries.clone(), config.data_directory.clone());
     let (is_replicated, leases) = (config.is_replicated.clone(), config.leases.clone());
     let (tls, spans) = (config.tls.clone(), spans.clone());
-    let damaged = executor.store.clone();
+    let (damaged, admitting) = (executor.store.clone(), executor.clone());
     let started = executor.store.clock().now();
     let sources = Sources {
         stored: StoredSources {
@@ -370,6 +370,7 @@ fn metrics(
         },
         others: vec![
             Box::new(move || requests.families()),
+            Box::new(move || admitting.admissions().into()),
             Box::new(move || store.families()),
             Box::new(move || vec![damage_found(&damaged)]),
             Box::new(move || deliveries.families()),

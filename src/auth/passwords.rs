@@ -11,7 +11,7 @@ use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Versio
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::base::{Error, Result, Text};
-use crate::store::{FairSemaphore, Permit, WorkHints};
+use crate::store::{self, Admission, AdmissionLimits, Permit, WorkHints};
 
 /// A password: 12 to 1,024 characters, any of them.
 pub type Password = Text<12, 1024>;
@@ -42,7 +42,7 @@ pub struct Passwords {
     /// The slots that clients without any proof of who they are may use.
     unknown: Arc<Semaphore>,
     /// The slots that those who were invited may use.
-    invited: Arc<FairSemaphore>,
+    invited: Admission<store::Lane>,
 }
 
 /// Whose password is hashed.
@@ -63,7 +63,14 @@ const MAX_CONCURRENT: usize = 2;
 const MAX_UNKNOWN: usize = MAX_CONCURRENT - 1;
 /// Of these, those for the invited. Together with an unknown client they may have both; a known
 /// client then waits for two hashings at most, since each of these lanes has one place in the queue.
-const MAX_INVITED: usize = 1;
+const INVITED: AdmissionLimits = AdmissionLimits {
+    admitted: 1,
+    admitted_of_one: [1; 2],
+    waiting: 512,
+    waiting_of_one: [128; 2],
+    wait: MAX_WAIT,
+    refusal: overloaded,
+};
 /// Maximum wait for a slot; then 503.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
@@ -72,7 +79,7 @@ impl Default for Passwords {
         Passwords {
             slots: Arc::new(Semaphore::new(MAX_CONCURRENT)),
             unknown: Arc::new(Semaphore::new(MAX_UNKNOWN)),
-            invited: Arc::new(FairSemaphore::new(MAX_INVITED)),
+            invited: Admission::new(INVITED),
         }
     }
 }
@@ -87,11 +94,7 @@ impl Passwords {
             return Ok(HashResult::default());
         }
         let Ok(Some(slot)) = tokio::time::timeout(MAX_WAIT, self.slot(lane)).await else {
-            return Err(Error::busy(
-                "overloaded",
-                "too many sign-ins are in progress; try again",
-                5,
-            ));
+            return Err(overloaded());
         };
         let hashed = tokio::task::spawn_blocking(move || {
             // Hashing cannot be cancelled: a dropped request holds its slot until it ends.
@@ -105,7 +108,7 @@ impl Passwords {
     /// so that at most one of each lane is in the queue of all. `None` if too many wait.
     async fn slot(&self, lane: Lane) -> Option<Slot> {
         let _invited = match lane {
-            Lane::Invited(turn) => Some(self.invited.acquire(turn).await.ok()?),
+            Lane::Invited(turn) => Some(self.invited.enter(turn.keys(), 0).await.ok()?),
             Lane::Known | Lane::Unknown => None,
         };
         let _unknown = match lane {
@@ -117,10 +120,14 @@ impl Passwords {
     }
 }
 
+fn overloaded() -> Error {
+    Error::busy("overloaded", "too many sign-ins are in progress; try again", 5)
+}
+
 /// A slot, until it is dropped.
 struct Slot {
     _slot: OwnedSemaphorePermit,
-    _invited: Option<Permit>,
+    _invited: Option<Permit<store::Lane>>,
     _unknown: Option<OwnedSemaphorePermit>,
 }
 
@@ -202,7 +209,7 @@ mod tests {
         };
         let flood: Vec<_> = (0..100).map(|_| tokio::spawn(accept(1))).collect();
         tokio::task::yield_now().await;
-        assert_eq!(passwords.slots.available_permits(), MAX_CONCURRENT - MAX_INVITED);
+        assert_eq!(passwords.slots.available_permits(), MAX_CONCURRENT - INVITED.admitted);
         let make = Some("correct horse".into());
         passwords.run(Lane::Unknown, HashRequest { verify: None, make }).await.unwrap();
         accept(2).await.unwrap();

@@ -42,16 +42,33 @@ pub trait Portable: Sized {
     fn from_json(value: Value, input: &Importing) -> Result<Self, String>;
 }
 
-/// Declares the form of a struct: an object with all of its fields. After `refs` come fields with the
-/// reference of a registry, `<organization>/<slug>`, which follows the organization's slug.
+/// Declares the form of a struct: an object with all of its fields, in their order. It goes around the struct.
+/// Beside one it names the fields, as is needed for the references of registries: those after `refs`,
+/// `<organization>/<slug>`, follow the organization's slug.
 ///
 /// ```text
-/// portable!(Task { id, title, assignee });
+/// portable! {
+/// /// A task.
+/// #[derive(Encode, Decode)]
+/// pub struct Task {
+///     pub id: Id<Task>,
+/// }
+/// }
 /// portable!(Registry { id, slug } refs { reference });
 /// ```
 ///
 /// A field that is forgotten does not compile.
 macro_rules! portable {
+    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($body:tt)* }) => {
+        $(#[$attribute])*
+        $visible struct $name { $($body)* }
+        $crate::base::portable!(@fields $name { $($body)* });
+    };
+    (@fields $name:ident {
+        $($(#[$attribute:meta])* $visible:vis $field:ident: $type:ty),* $(,)?
+    }) => {
+        $crate::base::portable!($name { $($field),* });
+    };
     ($name:ty { $($field:ident),* $(,)? } $(refs { $($reference:ident),+ })?) => {
         impl $crate::base::Portable for $name {
             fn to_json(&self, out: &mut $crate::base::Exporting) -> serde_json::Value {

@@ -109,7 +109,7 @@ impl InProcess {
             target: target.into(),
             query: query.into(),
             at: self.at.clone(),
-            ..Request::new(route.clone(), params, arguments, credential, origin)
+            ..Request::new(route.clone(), params.into(), arguments, credential, origin)
         }
     }
 

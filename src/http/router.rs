@@ -18,7 +18,7 @@ pub struct Router {
 pub struct Match<'a> {
     pub route: &'a Arc<Route>,
     /// The path parameters, decoded, in order.
-    pub params: Vec<String>,
+    pub params: Arc<[String]>,
     /// The GET of the same path, whose tag `If-Match` is compared with.
     pub reading: Option<&'a Arc<Route>>,
 }

@@ -17,6 +17,7 @@ use crate::store::{
 /// in one transaction.
 pub const MAX_CHANNELS: usize = 100;
 
+crate::base::portable! {
 /// A destination of events, such as a webhook or a mail address.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Channel {
@@ -40,19 +41,7 @@ pub struct Channel {
     /// The user who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<()>>,
 }
-crate::base::portable!(Channel {
-    id,
-    name,
-    workflow,
-    config,
-    secret,
-    previous_secret,
-    previous_until,
-    enabled,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 impl Record for Channel {
     const TABLE: &'static str = "channels";

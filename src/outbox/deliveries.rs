@@ -36,6 +36,7 @@ impl DeliveryStatus {
     pub const ALL: [Self; 3] = [Self::Sent, Self::Failed, Self::Dead];
 }
 
+crate::base::portable! {
 /// An event on its way through a channel other than the built-in one.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Delivery {
@@ -62,20 +63,7 @@ pub struct Delivery {
     /// The job that tries it.
     pub job: Option<Id<Job>>,
 }
-crate::base::portable!(Delivery {
-    id,
-    channel,
-    event,
-    event_type,
-    guarded_by,
-    created_at,
-    status,
-    attempts,
-    error,
-    sent_at,
-    next_attempt_at,
-    job,
-});
+}
 
 /// The order of the log, time and id, followed by what guards the event. Every index of the log ends
 /// with them, so that entries are left out for members and counted without reading records.

@@ -216,6 +216,7 @@ impl About {
     }
 }
 
+crate::base::portable! {
 /// An event.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Event {
@@ -235,16 +236,7 @@ pub struct Event {
     /// The trace of the request that caused it.
     pub trace: Option<TraceParent>,
 }
-crate::base::portable!(Event {
-    id,
-    event_type,
-    about,
-    payload,
-    created_at,
-    attempts,
-    sent_at,
-    trace
-});
+}
 
 impl Event {
     /// The ids of what the event belongs to. Earlier versions did not say that an event about an agent

@@ -13,6 +13,7 @@ use crate::base::{Id, Kind, Result, Time, TraceParent};
 use crate::outside::Call;
 use crate::store::{AnyIndex, Export, Index, Org, Record, View, upgrade_shorter};
 
+crate::base::portable! {
 /// A unit of work executed at least once, at or after its due time.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Job {
@@ -46,22 +47,7 @@ pub struct Job {
     /// Whether its last attempt has had its effect, and failed to store the result.
     pub effect_done: bool,
 }
-crate::base::portable!(Job {
-    id,
-    org,
-    kind,
-    target,
-    concurrency_key,
-    due_at,
-    attempts,
-    created_at,
-    failing_since,
-    failures,
-    dead,
-    trace,
-    scheduled_at,
-    effect_done,
-});
+}
 
 /// A lease lasts a minute: longer than the longest effect, short enough for a quick retry after a
 /// crash.

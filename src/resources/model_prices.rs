@@ -27,6 +27,7 @@ pub type ModelName = Text<1, 128>;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// What a model costs.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -44,14 +45,7 @@ pub struct ModelPrice {
     /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(ModelPrice {
-    model,
-    input_usd,
-    output_usd,
-    cached_usd,
-    updated_at,
-    updated_by
-});
+}
 
 impl Output for ModelPrice {
     fn resource(&self) -> Option<ResourceRef> {

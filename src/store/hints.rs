@@ -41,6 +41,11 @@ impl WorkHints {
         WorkHints { bytes: self.bytes.max(LARGE_BYTES + 1), ..self }
     }
 
+    /// Whose turn the work takes: the person's and the lane's.
+    pub fn keys(&self) -> [Lane; 2] {
+        [self.user, self.lane]
+    }
+
     /// Whether the work must not run where others wait for it.
     pub fn is_large(&self) -> bool {
         self.bytes > LARGE_BYTES

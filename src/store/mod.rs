@@ -4,6 +4,7 @@
 //! one organization. An [`engine`] stores the rows, the [`codec`] defines the bytes of a record,
 //! and the catalog of [`TableInfo`]s lists the tables.
 
+mod admission;
 mod blocking;
 mod catalog;
 pub mod check;
@@ -13,7 +14,6 @@ mod damage;
 pub mod engine;
 mod erasure;
 mod export;
-mod fair_semaphore;
 mod heavy_threads;
 mod hints;
 mod id_watermark;
@@ -40,7 +40,6 @@ mod sealing_key;
 mod signals;
 mod stored_enum;
 mod tx;
-mod turn_queue;
 mod turns;
 mod view;
 mod writing;
@@ -48,13 +47,13 @@ mod writing;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use admission::{Admission, AdmissionFigures, AdmissionLimits, Permit};
 pub use catalog::TableInfo;
 pub use clock::Clock;
 pub use damage::{Damage, KnownDamage};
 pub use engine::{Lane, Order};
 pub use erasure::{ERASURES_KEPT_SECS, Erasure, ErasureLedger};
 pub use export::{EachRow, TableExport, TableRows};
-pub use fair_semaphore::{FairSemaphore, Permit};
 pub use heavy_threads::{HeavyThreads, lower_priority};
 pub use hints::{LARGE_BYTES, WorkHints};
 #[cfg(feature = "postgres")]
@@ -84,7 +83,6 @@ use tokio::sync::Semaphore;
 use crate::base::{Id, Keys, Result, Time};
 use blocking::blocking;
 use engine::{Engine, GroupCommit, LocalStorage, Reader, StoreMeters};
-use fair_semaphore::max_heavy;
 use id_watermark::IdWatermark;
 
 /// States of a remote engine that are held at once. Each holds one of its 16 connections for snapshots for
@@ -103,7 +101,7 @@ pub struct Store {
     context: Arc<StoreContext>,
     signals: Arc<Signals>,
     unbuilt: Arc<[&'static str]>,
-    heavy: Arc<FairSemaphore>,
+    heavy: Arc<Admission<Lane>>,
     /// Those who may hold a state of a remote engine.
     read_points: Option<Arc<Semaphore>>,
     heavy_threads: Arc<HeavyThreads>,
@@ -177,7 +175,7 @@ impl Store {
             }),
             signals,
             unbuilt,
-            heavy: Arc::new(FairSemaphore::new(max_heavy(is_remote))),
+            heavy: Arc::new(admission::heavy(is_remote)),
             read_points: is_remote.then(|| Arc::new(Semaphore::new(MAX_REMOTE_READ_POINTS))),
             heavy_threads: Arc::default(),
         };

@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::admission::{AdmissionFigures, Permit};
 use super::blocking::blocking;
-use super::engine::{Budget, Meter, REOPENING, Reader};
+use super::engine::{Budget, Lane, Meter, REOPENING, Reader};
 use super::record::Org;
 use super::view::View;
 use super::{Store, WorkHints};
@@ -52,6 +53,19 @@ impl Store {
         Ok(ReadPoint { reader: Arc::new(Mutex::new(reader)), _permit: permit })
     }
 
+    /// Waits for the turn of costly work.
+    ///
+    /// # Errors
+    /// 503 if too much of it waits, in all, of its person or in its lane, or after the longest wait.
+    pub(super) async fn turn(&self, hints: WorkHints) -> Result<Permit<Lane>> {
+        self.heavy.enter(hints.keys(), hints.bytes).await
+    }
+
+    /// How many pieces of costly work have their turn, and how many wait.
+    pub fn costly_work(&self) -> AdmissionFigures {
+        self.heavy.figures()
+    }
+
     /// Runs costly work in the turn of its lane, on a thread of its own.
     ///
     /// # Errors
@@ -61,7 +75,7 @@ impl Store {
         hints: WorkHints,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let permit = self.heavy.acquire(hints).await?;
+        let permit = self.turn(hints).await?;
         // The work goes on if its caller is gone, and so does its turn.
         let work = move || (work(), drop(permit)).0;
         self.heavy_threads.run(work).await
@@ -93,7 +107,7 @@ impl Store {
                 return end;
             }
         }
-        let _permit = self.heavy.acquire(hints).await?;
+        let _permit = self.turn(hints).await?;
         // Without a state, a new snapshot: the first one was not held while this waited. With one, no
         // second one beside it: those who hold one each would wait for each other.
         self.read_at(at, true, |reader| read(&self.view(reader, org))).await
@@ -136,8 +150,8 @@ impl Store {
     /// Takes every turn there is, until what it returns is dropped.
     pub(crate) async fn take_turns(&self) -> Vec<impl Drop + use<>> {
         let mut permits = Vec::new();
-        for _ in 0..super::fair_semaphore::max_heavy(false) {
-            permits.push(self.heavy.acquire(WorkHints::small(Id::NIL)).await.expect("it is free"));
+        for _ in 0..super::admission::max_heavy(false) {
+            permits.push(self.turn(WorkHints::small(Id::NIL)).await.expect("it is free"));
         }
         permits
     }

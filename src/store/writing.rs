@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::admission::Permit;
 use super::clock::UncommittedIds;
 use super::engine::{
     Attempt, Budget, GivenBack, Lane, OnConflict, Reader, Terms, WriteBatch, is_outcome_unknown,
     outcome_unknown,
 };
 use super::erasure::Erasure;
-use super::fair_semaphore::Permit;
 use super::id_watermark::IdWatermark;
 use super::record::{Org, Record as _};
 use super::{Store, StoreContext, Tx, WorkHints};
@@ -59,7 +59,7 @@ impl Store {
                 self.engine.submit(Box::new(WriteAttempt { pending, reply }), terms)?;
             } else {
                 if pending.permit.is_none() {
-                    pending.permit = Some(self.heavy.acquire(hints).await?);
+                    pending.permit = Some(self.turn(hints).await?);
                 }
                 let attempt = Box::new(WriteAttempt { pending, reply });
                 let engine = self.engine.clone();
@@ -140,7 +140,7 @@ pub(super) struct PendingWrite<T, F> {
     uncommitted: Option<UncommittedIds>,
     erases: Erases,
     /// The turn of an attempt that is not light, held even if its caller is gone.
-    permit: Option<Permit>,
+    permit: Option<Permit<Lane>>,
 }
 
 /// An operation queued for the writer thread, with the channel for its reply.

@@ -11,8 +11,7 @@ use super::context::RequestContext;
 use super::coordination::InFlightGuard;
 use super::executor::Executor;
 use super::outside_calls::OutsideCall;
-use super::slots::Slot;
-use super::works::Works;
+use super::works::{Slot, Works};
 use crate::api::action::CallTime;
 use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work, WorkResult};
 use crate::base::{Error, Result, TraceParent};
@@ -111,7 +110,7 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
-            let _slot = self.executor.call_slots.take(from.0, from.1).await?;
+            let _slot = self.executor.call_slots.enter(from.into(), 0).await?;
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
             // Those of outside agents have limits of their own.

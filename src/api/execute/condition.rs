@@ -11,12 +11,8 @@ use crate::api::request::Principal;
 use crate::base::{Error, Kind, Result};
 use crate::store::Tx;
 
-/// The condition of a request with `If-Match`.
-pub struct IfMatch {
-    tags: Vec<Vec<u8>>,
-    /// The read of the resource; `None` if it has none.
-    reading: Option<BoundRead>,
-}
+/// The condition of a request with `If-Match`: the read of the resource, which may have none.
+pub struct IfMatch(Option<BoundRead>);
 
 impl IfMatch {
     /// Returns the condition of a request, if it has one.
@@ -32,41 +28,37 @@ impl IfMatch {
         if request.preconditions.if_match.is_empty() || !request.route.is_conditional_write() {
             return Ok(None);
         }
-        let tags = request.preconditions.if_match.clone();
-        if let Some(current) = &request.route.compared_with {
-            let bound = current.bind(false, request.route.path, context.raw(arguments, mode))?;
-            return Ok(match bound.action {
-                Action::Read(reading, None) => Some(IfMatch { tags, reading: Some(reading) }),
-                _ => None,
-            });
-        }
-        let Some(reading) = request.reading.as_ref().filter(|reading| reading.has_tag()) else {
-            // A resource without a read has no tag that could match.
-            return Ok(Some(IfMatch { tags, reading: None }));
-        };
-        // The read takes the organization of the body from its query.
-        let query;
-        let (arguments, mode) = if request.route.method.has_body() {
-            let org_slug = context.hint.org_slug.as_ref();
-            query = org_slug.map_or(json!({}), |slug| json!({"orgSlug": slug}));
-            (&query, SourceFormat::Query)
+        let bound = if let Some(current) = &request.route.compared_with {
+            current.bind(false, request.route.path, context.raw(arguments, mode))?
+        } else if let Some(reading) = request.reading.as_ref().filter(|reading| reading.has_tag()) {
+            // The read takes the organization of the body from its query.
+            let query;
+            let (arguments, mode) = if request.route.method.has_body() {
+                let org_slug = context.hint.org_slug.as_ref();
+                query = org_slug.map_or(json!({}), |slug| json!({"orgSlug": slug}));
+                (&query, SourceFormat::Query)
+            } else {
+                (arguments, mode)
+            };
+            reading.bind(context.raw_of_reading(arguments, mode))?
         } else {
-            (arguments, mode)
+            // A resource without a read has no tag that could match.
+            return Ok(Some(IfMatch(None)));
         };
-        match reading.bind(context.raw_of_reading(arguments, mode))?.action {
-            Action::Read(reading, None) => Ok(Some(IfMatch { tags, reading: Some(reading) })),
-            _ => Ok(None),
-        }
+        Ok(match bound.action {
+            Action::Read(reading, None) => Some(IfMatch(Some(reading))),
+            _ => None,
+        })
     }
 
-    /// Compares the resource's current tag.
+    /// Compares the resource's current tag with those of the request.
     ///
     /// # Errors
-    /// 412 if it is none of those in the request.
-    pub fn check_preconditions(&self, tx: &Tx, who: &Principal) -> Result<()> {
-        let Some(reading) = &self.reading else { return Ok(()) };
+    /// 412 if it is none of them.
+    pub fn check_preconditions(&self, tags: &[Vec<u8>], tx: &Tx, who: &Principal) -> Result<()> {
+        let Some(reading) = &self.0 else { return Ok(()) };
         let tag = Etag::of(&reading(&tx.view(), who, &mut Calls::default())?.body);
-        if self.tags.iter().any(|tags| tag.is_in(tags, false)) {
+        if tags.iter().any(|tags| tag.is_in(tags, false)) {
             Ok(())
         } else {
             Err(changed_meanwhile())
@@ -77,8 +69,8 @@ impl IfMatch {
     ///
     /// # Errors
     /// 412, unless the condition is `*`.
-    pub fn require_tag(&self) -> Result<()> {
-        if self.reading.is_none() && !self.tags.iter().any(|tags| tags == b"*") {
+    pub fn require_tag(&self, tags: &[Vec<u8>]) -> Result<()> {
+        if self.0.is_none() && !tags.iter().any(|tags| tags == b"*") {
             return Err(changed_meanwhile());
         }
         Ok(())

@@ -1,11 +1,9 @@
 //! Downloads: bytes read piece by piece, as fast as the client takes them.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
 use super::context::RequestContext;
-use crate::api::action::{DownloadAction, Offset, Piece};
+use crate::api::action::{BoundDownload, Offset, Piece};
 use crate::base::{Id, Result};
 use crate::store::View;
 
@@ -13,9 +11,9 @@ use crate::store::View;
 /// later errors break the stream off.
 pub async fn download(
     context: &RequestContext,
-    operation: Arc<dyn DownloadAction>,
+    media_type: &'static str,
+    operation: BoundDownload,
 ) -> Result<DownloadStream> {
-    let media_type = operation.media_type();
     let context = context.clone();
     let mut stream = DownloadStream { context, operation, media_type, first: None, next: Some(0) };
     stream.first = stream.read().await?;
@@ -25,7 +23,7 @@ pub async fn download(
 /// The pieces of a download.
 pub struct DownloadStream {
     context: RequestContext,
-    operation: Arc<dyn DownloadAction>,
+    operation: BoundDownload,
     /// The media type of the bytes.
     pub media_type: &'static str,
     first: Option<Bytes>,
@@ -48,7 +46,7 @@ impl DownloadStream {
         let Some(offset) = self.next else { return Ok(None) };
         let read = |view: &View| {
             let (who, view) = self.context.authorize(view)?;
-            self.operation.piece(&view, &who, offset)
+            (self.operation)(&view, &who, offset)
         };
         let Piece { bytes, next } = self.context.executor.store.read(Id::NIL, read).await?;
         self.next = next;

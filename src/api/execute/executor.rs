@@ -13,8 +13,7 @@ use super::outside_calls::OutsideCalls;
 use super::refusal_delay::RefusalDelay;
 use super::searches::Searches;
 use super::signature_checks::SignatureChecks;
-use super::slots::{Slot, SlotLimits, Slots};
-use super::works::{COMPUTATIONS, FILES, Works};
+use super::works::{COMPUTATIONS, FILES, MAX_WAITING, Slot, Works};
 use crate::api::{ServerInfo, SystemMonitor};
 use crate::auth::oidc::Oidc;
 use crate::auth::passwords::Passwords;
@@ -22,18 +21,23 @@ use crate::auth::{
     Authenticator, Identity, Membership, Organization, RawCredential, Role, Tokens,
     key_organization,
 };
+use crate::base::metrics::{Family, FamilyKind};
 use crate::base::{Error, Id, Result, Slug};
 use crate::outside::Outside;
-use crate::store::{ACCESS_CHANGED, Listener, Org, Store, View, org_topic};
+use crate::store::{
+    ACCESS_CHANGED, Admission, AdmissionFigures, AdmissionLimits, Lane, Listener, Org, Store, View,
+    org_topic,
+};
 
 /// Requests that make calls at a time: with eight calls each they take half of the calls
 /// that the process makes; the rest is left to what the server sends by itself. A user has half of them
 /// at most, and an organization not all: servers that do not answer, which anybody may name as a
 /// provider, hold up nobody else. Each holds its slot for half a minute at worst.
-const CALLS: SlotLimits = SlotLimits {
-    all: 16,
-    of_user: 8,
-    of_lane: 10,
+const CALLS: AdmissionLimits = AdmissionLimits {
+    admitted: 16,
+    admitted_of_one: [8, 10],
+    waiting: MAX_WAITING,
+    waiting_of_one: [MAX_WAITING / 4; 2],
     wait: Duration::from_secs(30),
     refusal: || Error::busy("overloaded", "too many requests wait for other servers; try again", 5),
 };
@@ -41,10 +45,11 @@ const CALLS: SlotLimits = SlotLimits {
 /// Streams of what changes. Each watches up to 16 resources, takes some 115 KB, and reads its resources
 /// again when one changes: 1,024 take 120 MB, and 1,500 of one user, who changed what they watch all the
 /// time, held up others' writes by 80 ms. A team needs one for each of its agents' clients.
-const STREAMS: SlotLimits = SlotLimits {
-    all: 1024,
-    of_user: 128,
-    of_lane: 256,
+const STREAMS: AdmissionLimits = AdmissionLimits {
+    admitted: 1024,
+    admitted_of_one: [128, 256],
+    waiting: MAX_WAITING,
+    waiting_of_one: [MAX_WAITING / 4; 2],
     wait: Duration::from_millis(100),
     refusal: || {
         Error::busy(
@@ -81,9 +86,9 @@ pub struct Executor {
     pub(super) works: Works,
     pub(super) computations: Works,
     /// Requests that make calls.
-    pub(super) call_slots: Slots,
+    pub(super) call_slots: Admission<Lane>,
     /// Streams of what changes.
-    streams: Slots,
+    streams: Admission<Lane>,
     /// What requests are told of the server.
     pub(super) server: Arc<ServerInfo>,
     /// Contents that many clients read or wait for.
@@ -128,8 +133,8 @@ impl Executor {
             searches: Searches::default(),
             works: Works::new(FILES),
             computations: Works::new(COMPUTATIONS),
-            call_slots: Slots::new(CALLS),
-            streams: Slots::new(STREAMS),
+            call_slots: Admission::new(CALLS),
+            streams: Admission::new(STREAMS),
             server,
             contents: ContentCache::default(),
             stopping,
@@ -178,7 +183,44 @@ impl Executor {
         identity: &Identity,
     ) -> Result<Slot> {
         let lane = self.authenticator.lane(credential, Some(identity));
-        self.streams.take(*identity.user.bytes(), lane).await
+        self.streams.enter([*identity.user.bytes(), lane], 0).await
+    }
+
+    /// The families for `/metrics` of what only a few may do at a time.
+    pub fn admissions(&self) -> [Family; 3] {
+        let all = [
+            ("costly_work", self.store.costly_work()),
+            ("calls", self.call_slots.figures()),
+            ("calls_from_outside", self.outside_calls.0.figures()),
+            ("signatures_from_outside", self.signature_checks.turns.figures()),
+            ("searches", self.searches.0.figures()),
+            ("files", self.works.0.figures()),
+            ("computations", self.computations.0.figures()),
+            ("streams", self.streams.figures()),
+        ];
+        let family = |name, help, kind, value: fn(&AdmissionFigures) -> u64| {
+            Family::by_label(name, help, kind, "of", all.map(|(of, all)| (of, value(&all))))
+        };
+        [
+            family(
+                "roadstead_admitted",
+                "Work in progress, of kinds of which there is only so much at a time",
+                FamilyKind::Gauge,
+                |figures| figures.admitted,
+            ),
+            family(
+                "roadstead_admission_waiting",
+                "Work that waits to be admitted",
+                FamilyKind::Gauge,
+                |figures| figures.waiting,
+            ),
+            family(
+                "roadstead_admissions_refused",
+                "Work that was not admitted in time, or could not wait for it",
+                FamilyKind::Counter,
+                |figures| figures.refused,
+            ),
+        ]
     }
 
     /// Subscribes to the commits in an organization.

@@ -17,14 +17,11 @@ use crate::store::WorkHints;
 /// Runs an operation with a password.
 pub async fn hash(
     context: &RequestContext,
-    mut operation: Box<dyn HashAction>,
+    HashAction { prepare, complete }: HashAction,
 ) -> Result<EncodedOutput> {
     let (executor, request) = (&context.executor, &context.request);
-    let who = match context.identity() {
-        Some(identity) => Principal::Identity(identity.clone()),
-        None => Principal::Anonymous,
-    };
-    let plan = executor.store.read(Id::NIL, |view| operation.prepare(view, &who)).await?;
+    let who = context.identity().cloned().map_or(Principal::Anonymous, Principal::Identity);
+    let plan = executor.store.read(Id::NIL, |view| prepare(view, &who)).await?;
     match &plan.attempt {
         None | Some(Attempt::Invited(..)) => {}
         Some(Attempt::Email(email, known)) => {
@@ -40,7 +37,7 @@ pub async fn hash(
         // The session may have been revoked meanwhile.
         let identity = hashing.auth().identify(&tx.view())?;
         let who = identity.map_or(Principal::Anonymous, Principal::Identity);
-        let (answer, user) = match operation.complete(tx, &who, &hashed)? {
+        let (answer, user) = match complete(tx, &who, &hashed)? {
             Outcome::Done(done) => done,
             // What records the refusal is committed.
             Outcome::Refused(error) => return Ok(Err(error)),

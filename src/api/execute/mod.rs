@@ -33,7 +33,6 @@ mod searches;
 mod signature_checks;
 mod signed;
 mod signed_limits;
-mod slots;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -52,7 +51,7 @@ pub use meters::Meters;
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
-pub use slots::Slot;
 pub use wait::ItemStream;
+pub use works::Slot;
 
 pub use crate::store::ReadPoint;

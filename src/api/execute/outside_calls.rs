@@ -2,61 +2,42 @@
 //! with turns between networks, and between the addresses of each.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
-
-use super::slots::Shares;
 use crate::base::{Error, Result, address_block, address_network};
-use crate::store::engine::Bounds;
-use crate::store::{FairSemaphore, Lane, Permit, WorkHints};
+use crate::store::{Admission, AdmissionLimits, Permit};
 
 /// Concurrent calls: a quarter of those that the process makes, so that slow hosts of outsiders do
-/// not delay what members need.
-const MAX_CALLS: usize = 16;
-
-/// Those of one network: three quarters, so that a sender with all addresses of a network leaves
-/// something for the others.
-const MAX_CALLS_OF_NETWORK: usize = 12;
-
-/// Requests that wait for a call, each with a body of up to 16 KiB: 8 MiB together.
-const MAX_WAITING: usize = 512;
-
-/// Those of one network and of one address: many senders of slow domains, in several networks, are
-/// needed before others are turned away.
-const WAITING_OF_NETWORK: Bounds =
-    Bounds { items: 128, lane_items: 8, bytes: usize::MAX, lane_bytes: usize::MAX };
-
-/// Those that got the turn of their network: no more than that many, so no further bound is needed.
-const WAITING_FOR_ALL: Bounds =
-    Bounds { items: MAX_WAITING, lane_items: MAX_WAITING, ..WAITING_OF_NETWORK };
-
-/// How long a call waits for its turn: as long as one of them may take.
-const MAX_WAIT: Duration = Duration::from_secs(5);
+/// not delay what members need. Those of one network are three quarters, so that a sender with all
+/// addresses of a network leaves something for the others.
+///
+/// 512 requests wait, each with a body of up to 16 KiB: 8 MiB together. Those of one address and of one
+/// network: many senders of slow domains, in several networks, are needed before others are turned away.
+/// A call waits as long as one of them may take.
+const LIMITS: AdmissionLimits = AdmissionLimits {
+    admitted: 16,
+    admitted_of_one: [usize::MAX, 12],
+    waiting: 512,
+    waiting_of_one: [8, 128],
+    wait: Duration::from_secs(5),
+    refusal: || {
+        Error::busy(
+            "overloaded",
+            "too many requests of agents outside are in progress; try again",
+            5,
+        )
+    },
+};
 
 /// Admits calls that outside agents cause.
-pub struct OutsideCalls {
-    all: Arc<FairSemaphore>,
-    networks: Shares<IpAddr, FairSemaphore>,
-    waiting: Semaphore,
-}
+pub struct OutsideCalls(pub(super) Admission<IpAddr>);
 
 /// A call, until it is dropped.
-pub struct OutsideCall {
-    _of_all: Permit,
-    _of_network: Permit,
-}
+pub type OutsideCall = Permit<IpAddr>;
 
 impl Default for OutsideCalls {
     fn default() -> Self {
-        let of_network = || FairSemaphore::with_waiting(MAX_CALLS_OF_NETWORK, WAITING_OF_NETWORK);
-        OutsideCalls {
-            all: Arc::new(FairSemaphore::with_waiting(MAX_CALLS, WAITING_FOR_ALL)),
-            networks: Shares::new(of_network),
-            waiting: Semaphore::new(MAX_WAITING),
-        }
+        OutsideCalls(Admission::new(LIMITS))
     }
 }
 
@@ -66,33 +47,7 @@ impl OutsideCalls {
     /// # Errors
     /// 503 if it does not come in time, or too many wait.
     pub async fn admit(&self, address: IpAddr) -> Result<OutsideCall> {
-        let network = address_network(address);
-        let of_network = self.networks.of_one(network);
-        let turn = async {
-            let _waiting = self.waiting.try_acquire().ok()?;
-            let _of_network = of_network.acquire(hints(address_block(address))).await.ok()?;
-            let _of_all = self.all.acquire(hints(network)).await.ok()?;
-            Some(OutsideCall { _of_all, _of_network })
-        };
-        timeout(MAX_WAIT, turn).await.ok().flatten().ok_or_else(|| {
-            Error::busy(
-                "overloaded",
-                "too many requests of agents outside are in progress; try again",
-                5,
-            )
-        })
-    }
-}
-
-fn hints(address: IpAddr) -> WorkHints {
-    WorkHints::of_lane(lane_of(address))
-}
-
-/// The lane of an address, or of a network.
-pub fn lane_of(address: IpAddr) -> Lane {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
+        self.0.enter([address_block(address), address_network(address)], 0).await
     }
 }
 
@@ -100,24 +55,26 @@ pub fn lane_of(address: IpAddr) -> Lane {
 mod tests {
     use std::pin::Pin;
 
+    use tokio::time::timeout;
+
     use super::*;
     use crate::base::Kind;
 
-    type Admission<'a> = Pin<Box<dyn Future<Output = Result<OutsideCall>> + 'a>>;
+    type Admitting<'a> = Pin<Box<dyn Future<Output = Result<OutsideCall>> + 'a>>;
 
     /// What an admission is now; `None` while it waits.
-    async fn now(admission: &mut Admission<'_>) -> Option<Result<OutsideCall>> {
+    async fn now(admission: &mut Admitting<'_>) -> Option<Result<OutsideCall>> {
         timeout(Duration::ZERO, admission).await.ok()
     }
 
     #[tokio::test]
     async fn neither_an_address_nor_a_network_whose_hosts_are_slow_holds_up_the_others() {
         let calls = OutsideCalls::default();
-        let from = |network: u8, last: u8| -> Admission {
+        let from = |network: u8, last: u8| -> Admitting {
             Box::pin(calls.admit(IpAddr::from([192, network, 2, last])))
         };
         let mut held = Vec::new();
-        for _ in 0..MAX_CALLS_OF_NETWORK {
+        for _ in 0..LIMITS.admitted_of_one[1] {
             held.push(now(&mut from(0, 1)).await.expect("there is room").unwrap());
         }
         let mut waiting: Vec<_> = (0..8).map(|_| from(0, 1)).collect();
@@ -132,7 +89,7 @@ mod tests {
         let other = now(&mut from(1, 1)).await.expect("its network has room");
         assert!(other.is_ok());
         // Two places become free: one for each address.
-        held.truncate(MAX_CALLS_OF_NETWORK - 2);
+        held.truncate(LIMITS.admitted_of_one[1] - 2);
         let (first, second) = (now(&mut waiting[0]).await, now(&mut neighbour).await);
         assert!(first.is_some() && second.is_some());
         assert!(now(&mut waiting[1]).await.is_none());
@@ -141,7 +98,7 @@ mod tests {
     #[tokio::test]
     async fn a_network_with_many_addresses_does_not_fill_the_queue() {
         let calls = OutsideCalls::default();
-        let from = |network: u8, last: u8| -> Admission {
+        let from = |network: u8, last: u8| -> Admitting {
             Box::pin(calls.admit(IpAddr::from([192, network, 2, last])))
         };
         let mut all: Vec<_> = (0..=255).map(|last| from(0, last)).collect();
@@ -154,7 +111,7 @@ mod tests {
                 None => {}
             }
         }
-        assert_eq!((held.len(), refused), (MAX_CALLS_OF_NETWORK, 256 - 12 - 128));
+        assert_eq!((held.len(), refused), (LIMITS.admitted_of_one[1], 256 - 12 - 128));
         assert!(now(&mut from(1, 1)).await.is_some_and(|admitted| admitted.is_ok()));
     }
 
@@ -166,14 +123,14 @@ mod tests {
             let [high, low] = n.to_be_bytes();
             drop(calls.admit(IpAddr::from([10 + high, low, 2, 1])).await.unwrap());
         }
-        let mut others: Vec<_> = (0..MAX_CALLS_OF_NETWORK)
-            .map(|_| Box::pin(calls.admit(IpAddr::from([192, 0, 2, 2]))) as Admission)
+        let mut others: Vec<_> = (0..LIMITS.admitted_of_one[1])
+            .map(|_| Box::pin(calls.admit(IpAddr::from([192, 0, 2, 2]))) as Admitting)
             .collect();
         let mut admitted = Vec::new();
         for other in &mut others {
             admitted.extend(now(other).await);
         }
-        assert_eq!(admitted.len(), MAX_CALLS_OF_NETWORK - 1, "one has its place still");
+        assert_eq!(admitted.len(), LIMITS.admitted_of_one[1] - 1, "one has its place still");
         drop(held);
     }
 }

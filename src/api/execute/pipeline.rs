@@ -194,16 +194,16 @@ async fn run(context: &RequestContext, bound: Bound) -> Result<Response> {
         }
         Action::Wait(operation) => Box::pin(wait(context, operation)).await,
         Action::Follow(operation) => Box::pin(followed(context, operation)).await,
-        Action::Watch(operation) => Box::pin(watch::watch(context, &*operation)).await,
-        Action::Download(operation) => {
-            let stream = Box::pin(download::download(context, operation)).await?;
+        Action::Watch(operation) => Box::pin(watch::watch(context, &operation)).await,
+        Action::Download(media_type, operation) => {
+            let stream = Box::pin(download::download(context, media_type, operation)).await?;
             Ok(Response::of(Body::Download(stream)))
         }
     }
 }
 
 /// Answers an operation that waits: with the first items, or with a stream of all items.
-async fn wait(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<Response> {
+async fn wait(context: &RequestContext, operation: WaitAction) -> Result<Response> {
     match context.request.route.operation.shape {
         Shape::Wait(_) if context.request.is_head => {
             wait::probe(context, operation).await?;
@@ -218,7 +218,7 @@ async fn wait(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Resul
 }
 
 /// Answers an operation that follows a list: with a page, or with a stream of what comes.
-async fn followed(context: &RequestContext, operation: Arc<dyn FollowAction>) -> Result<Response> {
+async fn followed(context: &RequestContext, operation: FollowAction) -> Result<Response> {
     match context.request.route.operation.shape {
         Shape::Follow(_) if context.request.is_head => {
             follow::probe(context, operation).await?;

@@ -21,7 +21,7 @@ pub struct Request {
     /// with.
     pub reading: Option<Arc<Route>>,
     /// The parameters of the path, decoded, in its order.
-    pub params: Vec<String>,
+    pub params: Arc<[String]>,
     /// Path and query as the client sent them, which it may have signed.
     pub target: String,
     /// The query string; it holds the arguments unless [`Request::arguments`] does.
@@ -54,7 +54,7 @@ impl Request {
     /// Creates a request with these arguments: what an adapter adds is empty.
     pub fn new(
         route: Arc<Route>,
-        params: Vec<String>,
+        params: Arc<[String]>,
         arguments: Arguments,
         credential: RawCredential,
         origin: Arc<Origin>,

@@ -4,20 +4,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slots::{SlotLimits, Slots};
+use super::works::COMPUTATIONS;
 use crate::api::calls::Search;
 use crate::base::{Error, Result};
-use crate::store::Lane;
+use crate::store::{Admission, AdmissionLimits, Lane};
 
 /// Two requests with searches at a time, since on a small machine more would starve others, and one of a
 /// user and of an organization: patterns and texts can be made to take all of [`SEARCH_TIME`] and a last
 /// search more. The wait is longer than that, so that who waits gets a turn.
-const LIMITS: SlotLimits = SlotLimits {
-    all: 2,
-    of_user: 1,
-    of_lane: 1,
-    wait: Duration::from_secs(20),
+const LIMITS: AdmissionLimits = AdmissionLimits {
     refusal: || Error::busy("overloaded", "too many texts are being examined; try again", 5),
+    ..COMPUTATIONS
 };
 
 /// Time limit of all searches of one request. A running search is not cancelled; the next one is
@@ -25,11 +22,11 @@ const LIMITS: SlotLimits = SlotLimits {
 const SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// Runs searches.
-pub struct Searches(Slots);
+pub struct Searches(pub(super) Admission<Lane>);
 
 impl Default for Searches {
     fn default() -> Self {
-        Searches(Slots::new(LIMITS))
+        Searches(Admission::new(LIMITS))
     }
 }
 
@@ -43,7 +40,7 @@ impl Searches {
         searches: Vec<Search>,
         (user, lane): (Lane, Lane),
     ) -> Result<Vec<bool>> {
-        let slot = self.0.take(user, lane).await?;
+        let slot = self.0.enter([user, lane], 0).await?;
         let found = tokio::task::spawn_blocking(move || {
             // A dropped request holds its slot until its search ends.
             let _slot = slot;

@@ -2,36 +2,39 @@
 //! that however many are sent, the requests of members go first.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::time::Duration;
 
-use super::outside_calls::lane_of;
 use crate::auth::nostr::{Claim, Signer};
 use crate::base::{Error, Result, address_network};
-use crate::store::engine::Bounds;
-use crate::store::{FairSemaphore, HeavyThreads, WorkHints};
+use crate::store::{Admission, AdmissionLimits, HeavyThreads};
 
-/// Checks at a time: one thread makes some 10,000 a second, more than rate limits let through to a
-/// hundred organizations.
-const MAX_CONCURRENT_CHECKS: usize = 1;
-
-/// Requests that wait for their check, all together for some 50 ms, each with a head of some
-/// kilobytes. The lane is the network; no network fills the queue.
-const WAITING_CHECKS: Bounds =
-    Bounds { items: 512, lane_items: 384, bytes: usize::MAX, lane_bytes: usize::MAX };
-
-/// When to retry if too many wait.
-const RETRY_SECS: u32 = 1;
+/// One check at a time: one thread makes some 10,000 a second, more than rate limits let through to a
+/// hundred organizations. Requests that wait for theirs do for some 50 ms, all together, each with a head of
+/// some kilobytes; no network fills the queue.
+const LIMITS: AdmissionLimits = AdmissionLimits {
+    admitted: 1,
+    admitted_of_one: [1; 2],
+    waiting: 512,
+    waiting_of_one: [384; 2],
+    wait: Duration::from_secs(30),
+    refusal: || {
+        Error::busy(
+            "overloaded",
+            "too many signatures of agents outside are being checked; try again",
+            1,
+        )
+    },
+};
 
 /// Checks signatures.
 pub struct SignatureChecks {
-    turns: Arc<FairSemaphore>,
+    pub(super) turns: Admission<IpAddr>,
     threads: HeavyThreads,
 }
 
 impl Default for SignatureChecks {
     fn default() -> Self {
-        let turns = FairSemaphore::with_waiting(MAX_CONCURRENT_CHECKS, WAITING_CHECKS);
-        SignatureChecks { turns: Arc::new(turns), threads: HeavyThreads::default() }
+        SignatureChecks { turns: Admission::new(LIMITS), threads: HeavyThreads::default() }
     }
 }
 
@@ -41,14 +44,7 @@ impl SignatureChecks {
     /// # Errors
     /// 401 if it is wrong; 503 if too many wait.
     pub async fn verify(&self, claim: Claim, address: IpAddr) -> Result<Signer> {
-        let hints = WorkHints::of_lane(lane_of(address_network(address)));
-        let turn = self.turns.acquire(hints).await.map_err(|_| {
-            Error::busy(
-                "overloaded",
-                "too many signatures of agents outside are being checked; try again",
-                RETRY_SECS,
-            )
-        })?;
+        let turn = self.turns.enter([address_network(address); 2], 0).await?;
         let check = move || {
             // A dropped request holds its turn until its check ends.
             let _turn = turn;

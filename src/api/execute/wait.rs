@@ -1,6 +1,5 @@
 //! Waiting for items to take: once (long poll), or repeatedly (stream).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -17,25 +16,22 @@ use crate::store::View;
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for the first items, up to the time in the request.
-pub async fn wait(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<Vec<u8>> {
-    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let waiting = LongPoll { context: context.clone(), operation };
+pub async fn wait(context: &RequestContext, operation: WaitAction) -> Result<Vec<u8>> {
+    let until = Instant::now() + Duration::from_secs(operation.wait_secs);
+    let mut waiting = LongPoll::new(context, operation);
     let TakenPage { items, next_cursor } = waiting.take_until(until, &mut Vec::new()).await?;
     let items: Vec<_> = items.into_iter().map(|taken| taken.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
 }
 
 /// Checks that the caller may take items, and takes none.
-pub async fn probe(context: &RequestContext, operation: Arc<dyn WaitAction>) -> Result<()> {
-    LongPoll { context: context.clone(), operation }.poll().await.map(drop)
+pub async fn probe(context: &RequestContext, operation: WaitAction) -> Result<()> {
+    LongPoll::new(context, operation).poll().await.map(drop)
 }
 
 /// Starts a stream of items. Errors known now are ordinary responses; later ones end the stream.
-pub async fn stream(
-    context: &RequestContext,
-    operation: Arc<dyn WaitAction>,
-) -> Result<ItemStream> {
-    let waiting = LongPoll { context: context.clone(), operation };
+pub async fn stream(context: &RequestContext, operation: WaitAction) -> Result<ItemStream> {
+    let waiting = LongPoll::new(context, operation);
     waiting.poll().await?;
     Ok(ItemStream(Source::Taken { waiting, shown: Vec::new() }))
 }
@@ -72,15 +68,19 @@ impl ItemStream {
     /// # Errors
     /// What ends the stream: the credential was revoked, or the resource deleted.
     pub async fn next(&mut self, until: Instant) -> Option<Result<Vec<TakenItem>>> {
-        let (waiting, shown) = match &mut self.0 {
-            Source::Taken { waiting, shown } => (waiting, shown),
-            Source::Followed(follower) => return follower.next(until).await,
+        let (items, context) = match &mut self.0 {
+            Source::Taken { waiting, shown } => {
+                let taken = waiting.take_until(until, shown).await;
+                (taken.map(|taken| taken.items), &waiting.context)
+            }
+            Source::Followed(follower) => {
+                let found = follower.read_until(until).await;
+                (found.map(|found| found.items), &follower.context)
+            }
         };
-        let taken = waiting.take_until(until, shown).await;
-        let is_end = waiting.context.executor.is_stopping();
-        match taken {
-            Ok(taken) if taken.items.is_empty() && is_end => None,
-            taken => Some(taken.map(|taken| taken.items)),
+        match items {
+            Ok(items) if items.is_empty() && context.executor.is_stopping() => None,
+            items => Some(items),
         }
     }
 }
@@ -88,34 +88,40 @@ impl ItemStream {
 /// A waiting request, with what it needs to poll again.
 struct LongPoll {
     context: RequestContext,
-    operation: Arc<dyn WaitAction>,
+    operation: WaitAction,
+    waiter: Waiter,
 }
 
 impl LongPoll {
+    fn new(context: &RequestContext, operation: WaitAction) -> Self {
+        let (context, waiter) = (context.clone(), Waiter::new(&context.executor, POLL_INTERVAL));
+        LongPoll { context, operation, waiter }
+    }
+
     async fn poll(&self) -> Result<Readiness> {
         let store = &self.context.executor.store;
         let poll = |view: &View| {
             let (who, view) = self.context.authorize(view)?;
-            self.operation.poll(&view, &who)
+            (self.operation.poll)(&view, &who)
         };
         store.read(Id::NIL, poll).await
     }
 
     async fn take(&self) -> Result<TakenPage> {
-        let (context, operation) = (self.context.clone(), self.operation.clone());
+        let (context, take) = (self.context.clone(), self.operation.take.clone());
         let store = &self.context.executor.store;
         let taken = store.write_as(self.context.work, Id::NIL, move |tx| {
             let who = context.enter(tx)?;
-            operation.take(tx, &who)
+            take(tx, &who)
         });
         taken.await
     }
 
     /// Takes the items there are, waiting for some until `until` or until the process stops. Items
     /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
-    async fn take_until(&self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
-        let mut waiter = Waiter::new(&self.context.executor, until, POLL_INTERVAL);
+    async fn take_until(&mut self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
         loop {
+            self.waiter.wait(until).await;
             let poll = self.poll().await?;
             if poll.ready {
                 let mut taken = self.take().await?;
@@ -124,10 +130,10 @@ impl LongPoll {
                     return Ok(taken);
                 }
             }
-            if waiter.is_over() {
+            self.waiter.found_nothing(poll.topic, poll.again_at);
+            if self.waiter.is_over(until) {
                 return Ok(TakenPage { items: Vec::new(), next_cursor: None });
             }
-            waiter.wait(poll.topic, poll.again_at).await;
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::context::RequestContext;
 use super::response::{Body, Response};
 use super::waiter::Waiter;
-use crate::api::action::{ConditionalWaitAction, ContentVersion};
+use crate::api::action::{ContentVersion, WatchAction};
 use crate::base::Result;
 
 /// Polls at least this often. A signal is lost only with a commit whose outcome is unknown, so this
@@ -19,27 +19,25 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 ///
 /// A poll does not read the thing if its tag is known, and nothing of it is held in memory during
 /// the wait: thousands of clients may wait for a long text.
-pub async fn watch(
-    context: &RequestContext,
-    operation: &dyn ConditionalWaitAction,
-) -> Result<Response> {
+pub async fn watch(context: &RequestContext, operation: &WatchAction) -> Result<Response> {
     let (executor, preconditions) = (&context.executor, &context.request.preconditions);
     let poll = || {
         context.read(context.work, |view, who| {
-            let ContentVersion { topic, version } = operation.version(view, who)?;
-            let make = || operation.read(view, who).map(|answer| answer.body);
+            let ContentVersion { topic, version } = (operation.version)(view, who)?;
+            let make = || (operation.read)(view, who).map(|answer| answer.body);
             let (tag, other) =
                 executor.contents.answer(version, |tag| preconditions.has(tag), make)?;
             Ok((topic, tag, other))
         })
     };
-    let until = Instant::now() + Duration::from_secs(operation.wait_secs());
-    let mut waiter = Waiter::new(executor, until, POLL_INTERVAL);
+    let until = Instant::now() + Duration::from_secs(operation.wait_secs);
+    let mut waiter = Waiter::new(executor, POLL_INTERVAL);
     loop {
+        waiter.wait(until).await;
         let (topic, tag, other) = poll().await?;
-        if other.is_some() || waiter.is_over() {
+        if other.is_some() || waiter.is_over(until) {
             return Ok(Response::tagged(tag, other.map(Body::Json)));
         }
-        waiter.wait(topic, None).await;
+        waiter.found_nothing(topic, None);
     }
 }

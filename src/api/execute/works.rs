@@ -4,39 +4,45 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::slots::{Slot, SlotLimits, Slots};
 use crate::base::{Error, Result};
-use crate::store::Lane;
+use crate::store::{Admission, AdmissionLimits, Lane, Permit};
+
+/// A slot of work that takes long: a person and an organization have a share of them, which leaves some to the
+/// others.
+pub type Slot = Permit<Lane>;
 
 /// Reading files: two requests at a time, and one of a user. Each may hold the largest upload, what was
 /// made of it, and a child process: some 300 MiB at worst. The longest piece of work takes less than the
 /// wait.
-pub const FILES: SlotLimits = SlotLimits {
-    all: 2,
-    of_user: 1,
-    of_lane: 2,
-    wait: Duration::from_secs(20),
+pub const FILES: AdmissionLimits = AdmissionLimits {
+    admitted_of_one: [1, 2],
     refusal: || Error::busy("overloaded", "too many files are being read; try again", 5),
+    ..COMPUTATIONS
 };
 
 /// Computations, a second long at most: two requests at a time, and one of a user and of an organization.
 /// They have slots of their own, since a file that is read, or a pattern that is looked for, takes ten
 /// times as long.
-pub const COMPUTATIONS: SlotLimits = SlotLimits {
-    all: 2,
-    of_user: 1,
-    of_lane: 1,
+pub const COMPUTATIONS: AdmissionLimits = AdmissionLimits {
+    admitted: 2,
+    admitted_of_one: [1, 1],
+    waiting: MAX_WAITING,
+    waiting_of_one: [MAX_WAITING / 4; 2],
     wait: Duration::from_secs(20),
     refusal: || Error::busy("overloaded", "too many documents are being indexed; try again", 5),
 };
 
+/// Requests that wait for a slot. None gets one in time behind so many others: it ends their search for the
+/// next, not their wait.
+pub const MAX_WAITING: usize = 4096;
+
 /// Does costly work of a kind.
-pub struct Works(Slots);
+pub struct Works(pub(super) Admission<Lane>);
 
 impl Works {
     /// Work for which there are so many slots.
-    pub fn new(limits: SlotLimits) -> Self {
-        Works(Slots::new(limits))
+    pub fn new(limits: AdmissionLimits) -> Self {
+        Works(Admission::new(limits))
     }
 
     /// Waits for a slot, to be held until the request is answered: the results are in memory until
@@ -45,7 +51,7 @@ impl Works {
     /// # Errors
     /// 503 if none became free in time.
     pub async fn slot(&self, user: Lane, lane: Lane) -> Result<Slot> {
-        self.0.take(user, lane).await
+        self.0.enter([user, lane], 0).await
     }
 
     /// Does the work, in its order; returns the results. A dropped request holds its slot until its

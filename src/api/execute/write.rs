@@ -8,6 +8,7 @@ use super::call_round::{CallRound, MAX_ROUNDS, too_many_rounds};
 use super::condition::IfMatch;
 use super::context::RequestContext;
 use super::replay::{Recorded, RequestFingerprint};
+use super::request::Request;
 use crate::api::action::{BoundWrite, CallTime};
 use crate::api::audit::{AuditOutcome, Audited};
 use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
@@ -136,6 +137,7 @@ impl Transaction {
         mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<EncodedOutput>>,
     ) -> Result<Written> {
         let who = self.context.enter(tx)?;
+        let tags = &self.context.request.preconditions.if_match;
         if self.context.request.route.method == Method::Delete {
             tx.mark_deletion();
         }
@@ -145,7 +147,7 @@ impl Transaction {
             return Ok(Written::Replayed(stored));
         }
         if let Some(expected) = &self.expected {
-            expected.check_preconditions(tx, &who)?;
+            expected.check_preconditions(tags, tx, &who)?;
         }
         let answer = match operation(tx, &who)? {
             Outcome::Done(answer) => answer,
@@ -160,7 +162,7 @@ impl Transaction {
         };
         // After the operation, so that a missing resource is 404 and not 412.
         if let Some(expected) = &self.expected {
-            expected.require_tag()?;
+            expected.require_tag(tags)?;
         }
         // What is there already is answered as it is: there is nothing to record.
         if !tx.has_changes() && !progress.has_changes {
@@ -185,7 +187,7 @@ impl Transaction {
         resource: Option<ResourceRef>,
         peer: Option<&PeerRef>,
     ) -> Result<()> {
-        let named = || self.context.hint.params.last().and_then(ResourceRef::id);
+        let named = || self.context.request.params.last().and_then(ResourceRef::id);
         let resource = resource.or_else(named);
         let audited = Audited {
             action: self.context.request.route.name,
@@ -201,8 +203,8 @@ impl Transaction {
     /// What the resource belongs to, as the path names it: all its parameters but the last
     /// (`environmentId …`, of a secret).
     fn belongs_to(&self) -> Option<String> {
-        let values = &self.context.hint.params;
-        let named = path_names(self.context.request.route.path).zip(values);
+        let Request { route, params, .. } = &*self.context.request;
+        let named = path_names(route.path).zip(&**params);
         let named: Vec<_> = named.map(|(name, value)| format!("{name} {value}")).collect();
         let (_, before) = named.split_last()?;
         (!before.is_empty()).then(|| before.join(", "))

@@ -101,7 +101,7 @@ fn read_common(
 fn org_hint(
     arguments: &Value,
     (org_slug, reference): (Option<String>, Option<&'static str>),
-    params: &[String],
+    params: &Arc<[String]>,
     targets: &[&'static str],
 ) -> OrgHint {
     // Whether it is required and valid is decided by the operation's own input.
@@ -109,7 +109,7 @@ fn org_hint(
     let reference = reference.and_then(text);
     let named = |&name| Some((name, field(arguments, name)?.as_str()?.to_string()));
     let targets = targets.iter().filter_map(named).collect();
-    OrgHint { org_slug, reference, params: params.to_vec(), targets }
+    OrgHint { org_slug, reference, params: params.clone(), targets }
 }
 
 /// The value at a path of field names, joined by dots.
@@ -189,7 +189,7 @@ fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
     let mut add = |name: &str, value: &str| {
         list.extend_from_slice(&[&[0], name.as_bytes(), &[0], value.as_bytes()].concat());
     };
-    for param in raw.params {
+    for param in &**raw.params {
         add("", param);
     }
     let filters = filters.iter().map(String::as_str);
@@ -218,7 +218,8 @@ mod tests {
 
     #[test]
     fn no_wait_is_longer_than_55_seconds() {
-        let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
+        let (params, origin) = (Arc::default(), Arc::default());
+        let server = Arc::new(ServerInfo::bare(Keys::new([7; 32])));
         let schema: super::super::SchemaOf = |generator| generator.subschema_for::<()>();
         let names = InputNames::of(Shape::Watch, schema, schema);
         let route = RouteNames {
@@ -231,7 +232,7 @@ mod tests {
             let query = json!({"wait": asked});
             let raw = RawArgs {
                 mode: SourceFormat::Query,
-                ..RawArgs::body(&[], &query, (&origin, &server))
+                ..RawArgs::body(&params, &query, (&origin, &server))
             };
             let (.., common) = bind::<(), ()>(&route, raw).unwrap();
             assert_eq!(common.wait_secs, waits);

@@ -1,14 +1,12 @@
 //! Operations that take or return bytes instead of JSON.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 
 use super::{CommonParams, Operation, Shape, WriteFn};
-use crate::api::action::{Action, DownloadAction, Offset, Piece};
+use crate::api::action::{Action, Offset, Piece};
 use crate::api::output::Output;
 use crate::api::read::Input;
-use crate::api::request::{Args, PathParams, Principal, Req};
+use crate::api::request::{Args, PathParams, Req};
 use crate::base::Result;
 use crate::store::View;
 
@@ -36,23 +34,8 @@ pub fn download<P: PathParams, I: Input + JsonSchema>(
     read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
 ) -> Operation {
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        Action::Download(Arc::new(Download { args, media_type, read }))
+        let read = move |view: &View, who: &_, offset| read(view, &Req::new(&args, who), offset);
+        Action::Download(media_type, Box::new(read))
     };
     Operation::new::<P, I, String>(Shape::Download(media_type), bind)
-}
-
-struct Download<P, I> {
-    args: Args<P, I>,
-    media_type: &'static str,
-    read: fn(&View, &Req<P, I>, Offset) -> Result<Piece>,
-}
-
-impl<P: PathParams, I: Input> DownloadAction for Download<P, I> {
-    fn piece(&self, view: &View, who: &Principal, offset: Offset) -> Result<Piece> {
-        (self.read)(view, &Req::new(&self.args, who), offset)
-    }
-
-    fn media_type(&self) -> &'static str {
-        self.media_type
-    }
 }

@@ -1,5 +1,7 @@
 //! Operations with a password.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 
 use super::{CommonParams, Operation, Shape};
@@ -7,13 +9,12 @@ use crate::api::action::{Action, HashAction, HashPlan};
 use crate::api::calls::Outcome;
 use crate::api::output::{EncodedOutput, Output};
 use crate::api::read::Input;
-use crate::api::request::{Args, PathParams, Principal, Req};
+use crate::api::request::{Args, PathParams, Req};
 use crate::auth::User;
 use crate::auth::passwords::HashResult;
 use crate::base::{Id, Result};
 use crate::store::{Tx, View};
 
-type PrepareFn<P, I> = fn(&View, &Req<P, I>) -> Result<HashPlan>;
 /// Writes, given the result of the hashing; returns the user who acted, `U`: always one, or perhaps.
 pub type Complete<P, I, O, U> = fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<(O, U)>;
 
@@ -31,7 +32,7 @@ pub fn hash<
     prepare: fn(&View, &Req<P, I>) -> Result<HashPlan>,
     complete: Complete<P, I, O, U>,
 ) -> Operation {
-    operation(prepare, Completion::Plain(complete))
+    operation(prepare, move |tx, req, hashed| Ok(Outcome::Done(complete(tx, req, hashed)?)))
 }
 
 /// As [`hash`], for an operation that records some of its refusals.
@@ -44,10 +45,17 @@ pub fn hash_counting<
     prepare: fn(&View, &Req<P, I>) -> Result<HashPlan>,
     complete: CompleteCounting<P, I, O, U>,
 ) -> Operation {
-    operation(prepare, Completion::Counting(complete))
+    operation(prepare, complete)
 }
 
-fn operation<P, I, O, U>(prepare: PrepareFn<P, I>, complete: Completion<P, I, O, U>) -> Operation
+fn operation<P, I, O, U>(
+    prepare: fn(&View, &Req<P, I>) -> Result<HashPlan>,
+    complete: impl Fn(&mut Tx, &Req<P, I>, &HashResult) -> Result<Outcome<(O, U)>>
+    + Copy
+    + Send
+    + Sync
+    + 'static,
+) -> Operation
 where
     P: PathParams,
     I: Input + JsonSchema,
@@ -55,46 +63,15 @@ where
     U: Into<Option<Id<User>>> + 'static,
 {
     let bind = move |args: Args<P, I>, _: &mut CommonParams| {
-        let complete = match complete {
-            Completion::Plain(complete) => Completion::Plain(complete),
-            Completion::Counting(complete) => Completion::Counting(complete),
-        };
-        Action::Hash(Box::new(Hash { args, prepare, complete }))
+        let args = Arc::new(args);
+        let of_prepare = args.clone();
+        Action::Hash(HashAction {
+            prepare: Box::new(move |view, who| prepare(view, &Req::new(&of_prepare, who))),
+            complete: Box::new(move |tx, who, hashed| {
+                let outcome = complete(tx, &Req::new(&args, who), hashed)?;
+                outcome.try_map(|(out, user)| Ok((EncodedOutput::written(&out)?, user.into())))
+            }),
+        })
     };
     Operation::new::<P, I, O>(Shape::Write, bind).showing::<O>()
-}
-
-/// What writes.
-enum Completion<P, I, O, U> {
-    Plain(Complete<P, I, O, U>),
-    Counting(CompleteCounting<P, I, O, U>),
-}
-
-struct Hash<P, I, O, U> {
-    args: Args<P, I>,
-    prepare: PrepareFn<P, I>,
-    complete: Completion<P, I, O, U>,
-}
-
-impl<P: PathParams, I: Input, O: Output, U> HashAction for Hash<P, I, O, U>
-where
-    U: Into<Option<Id<User>>> + 'static,
-{
-    fn prepare(&self, view: &View, who: &Principal) -> Result<HashPlan> {
-        (self.prepare)(view, &Req::new(&self.args, who))
-    }
-
-    fn complete(
-        &mut self,
-        tx: &mut Tx,
-        who: &Principal,
-        hashed: &HashResult,
-    ) -> Result<Outcome<(EncodedOutput, Option<Id<User>>)>> {
-        let req = Req::new(&self.args, who);
-        let outcome = match self.complete {
-            Completion::Plain(complete) => Outcome::Done(complete(tx, &req, hashed)?),
-            Completion::Counting(complete) => complete(tx, &req, hashed)?,
-        };
-        outcome.try_map(|(out, user)| Ok((EncodedOutput::written(&out)?, user.into())))
-    }
 }

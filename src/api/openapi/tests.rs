@@ -376,7 +376,7 @@ fn the_document_and_the_route_accept_the_same_inputs() {
     let routes = routes();
     let route = routes.iter().find(|route| route.name == "boat.create").unwrap();
     let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([7; 32]))));
-    let params = ["0".to_string()];
+    let params: Arc<[String]> = ["0".to_string()].into();
     for (sent, good) in [
         (json!({"orgSlug": "acme", "name": "Ark"}), true),
         (json!({"orgSlug": "acme", "name": "Ark", "crew": null, "decks": 4}), true),

@@ -188,7 +188,7 @@ async fn run(api: &Api, route: &Arc<Route>, mut arguments: Map<String, Value>) -
     if issues.is_empty() {
         return api.call(route, params, arguments).await;
     }
-    issues.extend(problems_of_the_rest(api, route, &params, arguments));
+    issues.extend(problems_of_the_rest(api, route, &params.into(), arguments));
     Err(Error::invalid(issues))
 }
 
@@ -197,7 +197,7 @@ async fn run(api: &Api, route: &Arc<Route>, mut arguments: Map<String, Value>) -
 fn problems_of_the_rest(
     api: &Api,
     route: &Route,
-    params: &[String],
+    params: &Arc<[String]>,
     arguments: Value,
 ) -> Vec<Issue> {
     let origin = Arc::default();

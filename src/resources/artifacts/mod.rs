@@ -31,7 +31,6 @@ mod versions;
 
 use crate::api::Resource;
 
-pub use crate::base::diff::{MAX_COMPARED_LINES, unified};
 pub use artifact::Artifact;
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};

@@ -121,6 +121,7 @@ pub enum ApprovalDecision {
 }
 crate::store::stored_enum!(ApprovalDecision { Pending = 0, Approved = 1, Denied = 2 });
 
+crate::base::portable! {
 /// The approval of a job by one of its approvers.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentApproval {
@@ -138,16 +139,7 @@ pub struct DeploymentApproval {
     /// The name of the key that decided on the approver's behalf.
     pub via: Option<String>,
 }
-crate::base::portable!(DeploymentApproval {
-    id,
-    job,
-    user,
-    decision,
-    open,
-    decided_at,
-    comment,
-    via,
-});
+}
 
 /// Approvals that wait for a user, by job.
 pub static WAITING_FOR: Index<DeploymentApproval, (Id<User>, Id<DeploymentJob>)> = Index::unique(

@@ -33,6 +33,7 @@ pub(super) const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
+crate::base::portable! {
 /// The last heartbeat of an agent from an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct AgentReport {
@@ -50,15 +51,7 @@ pub struct AgentReport {
     /// deployment.
     pub hash: Option<String>,
 }
-crate::base::portable!(AgentReport {
-    agent,
-    environment,
-    reported_at,
-    drifted,
-    stale,
-    error,
-    hash,
-});
+}
 
 impl AgentReport {
     /// The status that it gives the agent; none if all is well.

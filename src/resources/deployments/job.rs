@@ -100,6 +100,7 @@ crate::store::stored_enum!(TargetState { Waiting = 0, Applied = 1, Failed = 2, S
 
 // ── Jobs ─────────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A deployment of agents or tools to an environment, with its frozen plan. The filled texts and
 /// the configurations are [contents](super::contents::DeploymentContent) of the job, and each target
 /// is a row of its own.
@@ -150,31 +151,7 @@ pub struct DeploymentJob {
     /// Until when it waits for approvals.
     pub expires_at: Option<Time>,
 }
-crate::base::portable!(DeploymentJob {
-    id,
-    kind,
-    state,
-    environment,
-    registries,
-    agents,
-    prompt,
-    provider,
-    tools,
-    delivery,
-    approvals,
-    plan_hash,
-    plan_bytes,
-    at_once,
-    next,
-    push,
-    task,
-    created_by,
-    sponsor,
-    created_at,
-    updated_at,
-    finished_at,
-    expires_at,
-});
+}
 
 /// A job as stored in version 1, without its delivery and sponsor. Its fields never change.
 #[derive(Encode, Decode)]

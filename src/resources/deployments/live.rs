@@ -18,6 +18,7 @@ use crate::store::{
 
 // ── Deployments ──────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A deployment of an agent to an environment, as it was applied. It never changes and is never
 /// removed.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -56,27 +57,7 @@ pub struct Deployment {
     /// When it was applied.
     pub deployed_at: Time,
 }
-crate::base::portable!(Deployment {
-    id,
-    job,
-    agent,
-    stable_key,
-    environment,
-    registry,
-    registry_ref,
-    prompt_name,
-    version,
-    provider,
-    model,
-    text,
-    config,
-    tools,
-    hash,
-    bytes,
-    previous,
-    deployed_by,
-    deployed_at,
-});
+}
 
 /// Deployments by time.
 pub static BY_TIME: Index<Deployment, Time> =
@@ -121,6 +102,7 @@ impl Record for Deployment {
 
 // ── What is live ─────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// The live deployment of an agent in an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct LiveDeployment {
@@ -137,15 +119,7 @@ pub struct LiveDeployment {
     /// been deleted itself.
     pub registry: Option<Id<Registry>>,
 }
-crate::base::portable!(LiveDeployment {
-    agent,
-    environment,
-    deployment,
-    job,
-    hash,
-    used,
-    registry,
-});
+}
 
 /// What is live as stored in version 1, without the registry. Its fields never change.
 #[derive(Encode, Decode)]

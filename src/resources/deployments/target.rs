@@ -23,6 +23,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Record, Reference, Tx, View,
 };
 
+crate::base::portable! {
 /// A target of a deployment job, with its part of the plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentTarget {
@@ -43,17 +44,7 @@ pub struct DeploymentTarget {
     /// Why it failed or was skipped.
     pub error: Option<String>,
 }
-crate::base::portable!(DeploymentTarget {
-    job,
-    position,
-    environment,
-    planned,
-    state,
-    ticket,
-    deployment,
-    replaced,
-    error,
-});
+}
 
 /// What a target deploys to: an agent, or the reference of an environment to a tool.
 pub enum Subject<A = TargetAgent> {
@@ -63,6 +54,7 @@ pub enum Subject<A = TargetAgent> {
     Tool(Id<Tool>),
 }
 
+crate::base::portable! {
 /// A target as planned: a [`Subject`], which is stored as one of two fields, and what it gets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedTarget {
@@ -83,17 +75,7 @@ pub struct PlannedTarget {
     /// The size of the definitions of the tools, in bytes.
     pub tool_bytes: u64,
 }
-crate::base::portable!(PlannedTarget {
-    agent,
-    tool,
-    version,
-    text,
-    config,
-    tools,
-    hash,
-    bytes,
-    tool_bytes,
-});
+}
 
 /// The agent of a target, and the prompt that it gets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]

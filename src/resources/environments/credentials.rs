@@ -42,6 +42,7 @@ const MAX_CONFIG_BYTES: usize = 16 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A credential of an environment for a provider.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -68,18 +69,7 @@ pub struct ProviderCredential {
     /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(ProviderCredential {
-    environment,
-    id,
-    name,
-    key,
-    endpoint,
-    config,
-    inaccessible_since,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 impl Output for ProviderCredential {
     fn resource(&self) -> Option<ResourceRef> {

@@ -14,6 +14,7 @@ use crate::store::{
     upgrade_shorter,
 };
 
+crate::base::portable! {
 /// A deployment target of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Environment {
@@ -35,18 +36,7 @@ pub struct Environment {
     /// Who last changed that; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Environment {
-    id,
-    slug,
-    name,
-    description,
-    access,
-    approvals,
-    approval_timeout_hours,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 static BY_SLUG: Index<Restricted<Environment>, Slug> = Index::unique(
     "environments.by_slug",

@@ -287,7 +287,7 @@ pub mod tests {
         let keys = crate::base::Keys::new([7; 32]);
         let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(keys)));
         let bind = |name: &str, body: serde_json::Value| {
-            let params = ["nothing", name].map(String::from);
+            let params: Arc<[String]> = ["nothing", name].map(String::from).into();
             let raw = RawArgs::body(&params, &body, (&origin, &server));
             route.bind(raw).map(|_| ())
         };

@@ -25,6 +25,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A record that a version was published although it violates a rule.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -55,20 +56,7 @@ pub struct PolicyFlag {
     /// The user who cleared it.
     pub cleared_by: Option<Id<User>>,
 }
-crate::base::portable!(PolicyFlag {
-    id,
-    policy_id,
-    registry,
-    registry_ref,
-    artifact_type,
-    name,
-    version,
-    rule,
-    message,
-    created_at,
-    cleared_at,
-    cleared_by,
-});
+}
 
 impl Output for PolicyFlag {
     fn resource(&self) -> Option<ResourceRef> {

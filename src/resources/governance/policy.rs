@@ -10,6 +10,7 @@ use crate::auth::User;
 use crate::base::{Description, Id, Name, Result, Time};
 use crate::store::{Export, Record, upgrade_shorter};
 
+crate::base::portable! {
 /// A named set of rules that versions published in a registry must satisfy, if the policy is assigned
 /// to it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -32,16 +33,7 @@ pub struct Policy {
     /// The user who last changed it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Policy {
-    id,
-    name,
-    description,
-    severity,
-    rules,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 impl Output for Policy {
     fn resource(&self) -> Option<ResourceRef> {

@@ -11,6 +11,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, upgrade_shorter,
 };
 
+crate::base::portable! {
 /// A document of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Document {
@@ -32,19 +33,7 @@ pub struct Document {
     /// Who last replaced it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Document {
-    id,
-    knowledge_base,
-    name,
-    media_type,
-    size,
-    ordinal,
-    created_at,
-    updated_at,
-    left_out,
-    charset,
-    updated_by
-});
+}
 
 /// What a document was made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -164,6 +153,7 @@ impl Record for Document {
     }
 }
 
+crate::base::portable! {
 /// A content: the head of its texts and its words. It stays after its document was replaced or
 /// deleted, until its words are out of the index.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -177,14 +167,7 @@ pub struct DocumentContent {
     /// Whether all of its texts and words are stored; they are written in several transactions.
     pub is_complete: bool,
 }
-crate::base::portable!(DocumentContent {
-    knowledge_base,
-    ordinal,
-    document,
-    words,
-    created_at,
-    is_complete
-});
+}
 
 /// Contents that are not complete, by the time at which they began.
 pub static INCOMPLETE: Index<DocumentContent, Time> =

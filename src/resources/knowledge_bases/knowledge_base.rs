@@ -10,6 +10,7 @@ use crate::store::{
     AnyReference, Export, Key, Record, Reference, Tx, View, codec, no_upgrade, upgrade_shorter,
 };
 
+crate::base::portable! {
 /// A collection of documents to search in.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct KnowledgeBase {
@@ -24,15 +25,7 @@ pub struct KnowledgeBase {
     /// Who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(KnowledgeBase {
-    id,
-    name,
-    description,
-    created_at,
-    updated_at,
-    language,
-    updated_by,
-});
+}
 
 impl Record for KnowledgeBase {
     const TABLE: &'static str = "knowledge_bases";
@@ -53,6 +46,7 @@ impl Record for KnowledgeBase {
 /// newer contents have larger ones. The index names documents by it.
 pub type Ordinal = u32;
 
+crate::base::portable! {
 /// What changes with every document of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct IndexState {
@@ -68,14 +62,7 @@ pub struct IndexState {
     /// The job that merges changes, if there is one; unknown in what an earlier version wrote.
     pub job: Option<Id<Job>>,
 }
-crate::base::portable!(IndexState {
-    knowledge_base,
-    documents,
-    words,
-    next_ordinal,
-    next_change,
-    job
-});
+}
 
 /// The state as stored in version 1, without the id of its job. Its fields never change.
 #[derive(Encode, Decode)]

@@ -13,6 +13,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, View, upgrade_shorter,
 };
 
+crate::base::portable! {
 /// An agent as it is found in the agent index.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Listing {
@@ -25,15 +26,7 @@ pub struct Listing {
     /// The form of its terms in the index.
     pub term_form: TermForm,
 }
-crate::base::portable!(Listing {
-    id,
-    agent,
-    profile,
-    visibility,
-    contact_policy,
-    card_state,
-    term_form
-});
+}
 
 /// The form of the terms by which a listing is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +45,7 @@ impl TermForm {
     pub const NEWEST: Self = TermForm::Paired;
 }
 
+crate::base::portable! {
 /// What everyone sees of an agent who sees its listing.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ListingProfile {
@@ -68,16 +62,7 @@ pub struct ListingProfile {
     /// When any field of the listing last changed.
     pub updated_at: Time,
 }
-crate::base::portable!(ListingProfile {
-    stable_key,
-    handle,
-    pubkey,
-    display_name,
-    description,
-    skills,
-    created_at,
-    updated_at,
-});
+}
 
 /// Who sees a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

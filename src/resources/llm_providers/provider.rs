@@ -36,6 +36,7 @@ impl JsonSchema for ConfigSchema {
     }
 }
 
+crate::base::portable! {
 /// A connection to a provider of large language models.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -62,18 +63,7 @@ pub struct LlmProvider {
     /// The user who last changed it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(LlmProvider {
-    id,
-    name,
-    provider,
-    base_url,
-    config,
-    is_default,
-    key,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 impl Output for LlmProvider {
     fn resource(&self) -> Option<ResourceRef> {

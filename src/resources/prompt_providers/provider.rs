@@ -45,6 +45,7 @@ impl PromptProviderKind {
     }
 }
 
+crate::base::portable! {
 /// An external system from which prompts are listed and imported.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -67,16 +68,7 @@ pub struct PromptProvider {
     /// The user who last changed it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(PromptProvider {
-    id,
-    name,
-    kind,
-    base_url,
-    authorization,
-    created_at,
-    updated_at,
-    updated_by,
-});
+}
 
 impl Output for PromptProvider {
     fn resource(&self) -> Option<ResourceRef> {

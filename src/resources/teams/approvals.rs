@@ -43,6 +43,7 @@ pub enum TeamApprovalState {
 }
 crate::store::stored_enum!(TeamApprovalState { Pending = 0, Approved = 1, Denied = 2 });
 
+crate::base::portable! {
 /// A decision that an agent asks of the humans.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -68,19 +69,7 @@ pub struct TeamApproval {
     pub decided_at: Option<Time>,
     pub created_at: Time,
 }
-crate::base::portable!(TeamApproval {
-    id,
-    team_id,
-    agent_id,
-    title,
-    body,
-    task_id,
-    decision,
-    comment,
-    decided_by,
-    decided_at,
-    created_at,
-});
+}
 
 impl Output for TeamApproval {
     fn resource(&self) -> Option<ResourceRef> {

@@ -16,6 +16,7 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<TaskChange>()], ..Resource::EMPTY };
 
+crate::base::portable! {
 /// A change of a task: what it was, and what it is.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct TaskChange {
@@ -32,18 +33,7 @@ pub struct TaskChange {
     pub new_assignee: Option<Id<Member>>,
     pub created_at: Time,
 }
-crate::base::portable!(TaskChange {
-    id,
-    team,
-    task,
-    agent,
-    by,
-    old_status,
-    new_status,
-    old_assignee,
-    new_assignee,
-    created_at,
-});
+}
 
 /// Changes by task.
 pub static BY_TASK: Index<TaskChange, Id<Task>> =

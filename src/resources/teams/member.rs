@@ -31,6 +31,7 @@ pub enum MemberRole {
 }
 crate::store::stored_enum!(MemberRole { Member = 0, ScrumMaster = 1 });
 
+crate::base::portable! {
 /// The membership of an agent in a team. Its id is the `agentId` of everything in the team
 /// (reference: teams-and-wakes, "Teams").
 #[derive(Clone, Debug, Encode, Decode)]
@@ -64,23 +65,7 @@ pub struct Member {
     /// What it may spend in this team.
     pub budget: Option<Budget>,
 }
-crate::base::portable!(Member {
-    id,
-    team,
-    agent,
-    stable_key,
-    role,
-    skills,
-    wake_url,
-    wake_url_at,
-    wake_url_by,
-    wake_url_sponsor,
-    wake_secret,
-    hired_at,
-    paused,
-    max_attempts,
-    budget,
-});
+}
 
 /// A membership as stored in version 1, without who set its `wake_url`. Its fields never change.
 #[derive(Encode, Decode)]

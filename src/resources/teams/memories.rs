@@ -34,6 +34,7 @@ const MAX_TAGS: usize = 50;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A text that an agent stored to recall later.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -55,16 +56,7 @@ pub struct Memory {
     #[serde(skip)]
     pub retired_at: Option<Time>,
 }
-crate::base::portable!(Memory {
-    id,
-    team_id,
-    agent_id,
-    content,
-    tags,
-    supersedes,
-    created_at,
-    retired_at,
-});
+}
 
 impl Output for Memory {
     fn resource(&self) -> Option<ResourceRef> {

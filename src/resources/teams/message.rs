@@ -57,6 +57,7 @@ pub enum Audience {
 }
 crate::store::stored_enum!(Audience { Agent = 0, Human = 1 });
 
+crate::base::portable! {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -80,19 +81,7 @@ pub struct Message {
     pub read_at: Option<Time>,
     pub created_at: Time,
 }
-crate::base::portable!(Message {
-    id,
-    team_id,
-    from,
-    to_agent_id,
-    to_peer_id,
-    task_id,
-    subject,
-    body,
-    audience,
-    read_at,
-    created_at,
-});
+}
 
 impl Output for Message {
     fn resource(&self) -> Option<ResourceRef> {

@@ -27,6 +27,7 @@ pub enum PeerState {
 }
 crate::store::stored_enum!(PeerState { Pending = 0, Accepted = 1, Refused = 2, Blocked = 3 });
 
+crate::base::portable! {
 /// An outside agent that wrote to a team. A key is one peer of a team.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Peer {
@@ -49,19 +50,7 @@ pub struct Peer {
     pub decided_at: Option<Time>,
     pub created_at: Time,
 }
-crate::base::portable!(Peer {
-    id,
-    team,
-    pubkey,
-    handle,
-    state,
-    first_message,
-    reply_url,
-    reason,
-    decided_by,
-    decided_at,
-    created_at,
-});
+}
 
 static BY_PUBKEY: Index<Peer, (Id<Team>, PublicKey)> = Index::unique(
     "peers.by_pubkey",

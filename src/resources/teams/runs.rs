@@ -49,6 +49,7 @@ pub enum RunStatus {
 }
 crate::store::stored_enum!(RunStatus { Succeeded = 0, Failed = 1, Cancelled = 2 });
 
+crate::base::portable! {
 /// A finished run of an agent.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -73,17 +74,7 @@ pub struct Run {
     /// What it used of each model.
     pub usage: Vec<ModelUsage>,
 }
-crate::base::portable!(Run {
-    id,
-    team_id,
-    agent_id,
-    status,
-    cost_usd,
-    error,
-    task_id,
-    created_at,
-    usage,
-});
+}
 
 impl Output for Run {
     fn resource(&self) -> Option<ResourceRef> {

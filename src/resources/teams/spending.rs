@@ -44,6 +44,7 @@ impl Record for MonthlySpending {
     }
 }
 
+crate::base::portable! {
 /// How a budget stands, or stood, that was low or used up in a month: of a team, or of an agent in it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct BudgetState {
@@ -65,17 +66,7 @@ pub struct BudgetState {
     /// Whether the event has told that it does: it has, once a month.
     pub hold_published: bool,
 }
-crate::base::portable!(BudgetState {
-    team,
-    agent,
-    month_start,
-    low_since,
-    exhausted_at,
-    exhaustion_published,
-    is_over,
-    held_since,
-    hold_published,
-});
+}
 
 /// A month, and the team or agent whose budget it is.
 pub type CurrentPlace = (Time, Id<()>);

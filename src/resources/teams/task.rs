@@ -56,6 +56,7 @@ impl TaskStatus {
     }
 }
 
+crate::base::portable! {
 /// A task.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -102,28 +103,7 @@ pub struct Task {
     /// when a task that it waited for is closed, was made by the server itself, or by an earlier release.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Task {
-    id,
-    team_id,
-    number,
-    title,
-    description,
-    project_id,
-    assignee_agent_id,
-    priority,
-    status,
-    created_by,
-    created_at,
-    updated_at,
-    claim,
-    parent_task_id,
-    depends_on,
-    due_at,
-    labels,
-    is_waiting,
-    has_parts,
-    updated_by,
-});
+}
 
 impl Output for Task {
     fn resource(&self) -> Option<ResourceRef> {

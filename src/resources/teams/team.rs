@@ -15,6 +15,7 @@ pub(super) const RESOURCE: Resource =
 
 // ── Record ──────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A team.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Team {
@@ -36,19 +37,7 @@ pub struct Team {
     /// Who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Team {
-    id,
-    slug,
-    name,
-    description,
-    monthly_usd,
-    created_at,
-    updated_at,
-    paused,
-    on_exhausted,
-    time_zone,
-    updated_by,
-});
+}
 
 /// Teams by slug.
 pub static BY_SLUG: Index<Team, Slug> = Index::unique(

@@ -48,6 +48,7 @@ crate::store::stored_enum!(TeamChangeKind {
     ScheduleDeleted = 7,
 });
 
+crate::base::portable! {
 /// A change in a team, or in all of them.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct TeamChange {
@@ -70,19 +71,7 @@ pub struct TeamChange {
     pub budget: Option<Budget>,
     pub created_at: Time,
 }
-crate::base::portable!(TeamChange {
-    id,
-    team,
-    kind,
-    by,
-    agent,
-    schedule,
-    scope,
-    reason,
-    name,
-    budget,
-    created_at,
-});
+}
 
 static TEAM: Reference<TeamChange, Team> = Reference::cascade(
     &["team"],

@@ -69,6 +69,7 @@ impl TimelineKind {
     }
 }
 
+crate::base::portable! {
 /// An entry of a team's timeline.
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -88,16 +89,7 @@ pub struct TimelineEntry {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
-crate::base::portable!(TimelineEntry {
-    id,
-    team_id,
-    kind,
-    title,
-    body,
-    agent_id,
-    created_by,
-    created_at,
-});
+}
 
 impl Output for TimelineEntry {
     fn resource(&self) -> Option<ResourceRef> {

@@ -1,6 +1,7 @@
 //! Lists that are followed: pages, waiting for them to grow, and streams.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::api::{FollowFrom, FollowPoint, Followed};
@@ -147,4 +148,38 @@ async fn what_has_a_larger_id_is_given_after_what_is_committed_later() {
     }
     let texts: BTreeSet<_> = both.iter().map(|note| note["text"].as_str()).collect();
     assert_eq!(texts.len(), 2, "{both:?}");
+}
+
+/// The reads of the test below.
+static READS: AtomicUsize = AtomicUsize::new(0);
+
+fn counted(view: &View, req: &Req, point: &FollowPoint) -> Result<Followed<Note>> {
+    READS.fetch_add(1, Ordering::Relaxed);
+    read(view, req, point)
+}
+
+fn look_counted(view: &View, req: &Req) -> Result<Readiness> {
+    READS.fetch_add(1, Ordering::Relaxed);
+    look(view, req)
+}
+
+#[tokio::test]
+async fn a_stream_reads_once_for_each_heartbeat_and_misses_nothing_between_them() {
+    let mut fixture = Fixture::new().await;
+    let operations = [op::take("note", look_counted, take), op::follow("note", counted)];
+    for operation in operations {
+        fixture.routes.insert(0, Arc::new(Route::get("/counted", MEMBER, "counted", operation)));
+        let response = fixture.call("counted", &[], json!({}), streamed).await.unwrap();
+        let Body::Items("note", mut items) = response.body else { panic!("no stream") };
+        let mut reads = Vec::new();
+        for _ in 0..3 {
+            let before = READS.load(Ordering::Relaxed);
+            let heartbeat = Instant::now() + Duration::from_millis(20);
+            assert!(items.next(heartbeat).await.unwrap().unwrap().is_empty());
+            reads.push(READS.load(Ordering::Relaxed) - before);
+        }
+        assert_eq!(reads[1..], [1, 1]);
+        let note = fixture.create("between two of them").await;
+        assert_eq!(next(&mut items).await, [note]);
+    }
 }

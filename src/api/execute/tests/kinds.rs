@@ -243,7 +243,7 @@ async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() 
         Identity { user: service, name: "a".into(), credential, sponsor, expires_at: None };
     let (route, raw) = (fixture.routes[0].clone(), RawCredential::Key([0; 32]));
     let arguments = Arguments::Json(json!({}));
-    let request = Request::new(route, vec![], arguments, raw, Arc::default());
+    let request = Request::new(route, Arc::default(), arguments, raw, Arc::default());
     let work = fixture.executor.work_hints(&request, Some(&identity));
     assert_eq!((work.lane, work.user), (*org.bytes(), *admin.bytes()));
     let anonymous = fixture.executor.authenticator.lane(&RawCredential::Absent, None);

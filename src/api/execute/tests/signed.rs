@@ -60,7 +60,7 @@ impl Flood {
             target,
             ..Request::new(
                 self.route.clone(),
-                vec![slug.into()],
+                [slug.to_string()].into(),
                 Arguments::Query,
                 credential,
                 from(address),
@@ -147,7 +147,7 @@ async fn a_refusal_of_a_flood_is_answered_after_a_delay() {
     {}
     let begun = Instant::now();
     let credential = RawCredential::Nostr(flood.forged.clone());
-    let (route, params) = (flood.route.clone(), vec!["open".into()]);
+    let (route, params) = (flood.route.clone(), ["open".to_string()].into());
     let request = Request {
         target: "/out/open".into(),
         ..Request::new(route, params, Arguments::Query, credential, from(address))

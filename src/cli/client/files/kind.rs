@@ -37,8 +37,6 @@ pub struct Kind {
     pub fields: &'static [(&'static str, Absent)],
     /// Whose file it is in.
     pub parent: Option<Parent>,
-    /// Whether the server asks for a session, so that it may be unknown what there is.
-    pub takes_session: bool,
 
     /// Adds what the server answers for what a file leaves out.
     pub plan: fn(&Known, &mut Fields),
@@ -71,7 +69,6 @@ impl Kind {
         check_new_name: |_| Ok(()),
         fields: &[],
         parent: None,
-        takes_session: false,
         plan: |_, _| {},
         missing: |_, _| Vec::new(),
         path: "",
@@ -112,10 +109,9 @@ impl fmt::Debug for Kind {
 /// The kind of which a resource is a part.
 pub struct Parent {
     pub kind: &'static Kind,
-    /// The field of its file that its children are in: `registries` of a policy.
+    /// The field of its file that its children are in: `registries` of a policy. It is a table of names and
+    /// values if they are values, else a list of names.
     pub field: &'static str,
-    /// Whether that is a table of names and values, not a list of names.
-    pub has_values: bool,
 }
 
 /// What it means if a file has no such field.

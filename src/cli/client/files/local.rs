@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::kind::{Absent, Fields, Kind, Parent, child_name};
+use super::kind::{Absent, Access, Fields, Kind, child_name};
 use super::kinds::{KINDS, REGISTRY, children_of};
 use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, numbers};
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
@@ -96,8 +96,8 @@ impl Parsing {
         }
         for (child, parent) in children_of(kind) {
             if let Some(children) = table.remove(parent.field) {
-                self.children(child, parent, &name, children).map_err(|()| {
-                    let form = if parent.has_values { "table" } else { "list" };
+                self.children(child, &name, children).map_err(|()| {
+                    let form = if child.access == Access::Value { "table" } else { "list" };
                     format!(": {} must be a {form} of texts without slashes", parent.field)
                 })?;
             }
@@ -118,22 +118,16 @@ impl Parsing {
         }
     }
 
-    fn children(
-        &mut self,
-        kind: &'static Kind,
-        parent: &Parent,
-        of: &str,
-        children: Value,
-    ) -> Result<(), ()> {
+    fn children(&mut self, kind: &'static Kind, of: &str, children: Value) -> Result<(), ()> {
         let children: Vec<(String, Fields)> = match children {
-            Value::Array(names) if !parent.has_values => {
+            Value::Array(names) if kind.access != Access::Value => {
                 let named = |name: Value| match name {
                     Value::String(name) => Ok((name, Fields::new())),
                     _ => Err(()),
                 };
                 names.into_iter().map(named).collect::<Result<_, ()>>()?
             }
-            Value::Object(values) if parent.has_values => {
+            Value::Object(values) if kind.access == Access::Value => {
                 let valued = |(name, value): (String, Value)| match value {
                     Value::String(_) => Ok((name, Map::from_iter([("value".to_string(), value)]))),
                     _ => Err(()),
@@ -283,7 +277,7 @@ fn not_a_name(name: &str) -> Failure {
 fn add_children(state: &State<Text>, kind: &'static Kind, name: &str, fields: &mut Fields) {
     for (child, parent) in children_of(kind) {
         let children = state.children(child, name);
-        let value = if parent.has_values {
+        let value = if child.access == Access::Value {
             let values = children.map(|(own, fields)| (own.to_string(), fields["value"].clone()));
             Value::Object(values.collect())
         } else {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::kind::{Absent, Fields, Kind, ResourceName, child_name, parent_and_own};
-use super::kinds::{KINDS, LAST_BEFORE_TEXTS, REGISTRY, children_of};
+use super::kinds::{FLEET, KINDS, LAST_BEFORE_TEXTS, REGISTRY, children_of};
 use super::remote::Remote;
 use super::state::{ArtifactKey, State, Text, VersionName, version_hash};
 use crate::base::canonical;
@@ -166,7 +166,8 @@ struct Planning<'a> {
 
 impl Planning<'_> {
     fn resources(&mut self, kind: &'static Kind) {
-        if kind.takes_session && !self.remote.known.has_fleets {
+        // It takes a session to see them.
+        if *kind == FLEET && !self.remote.known.has_fleets {
             return;
         }
         let of_kind = self.local.resources.iter().filter(|((of, _), _)| *of == kind);

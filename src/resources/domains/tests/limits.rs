@@ -95,7 +95,7 @@ async fn try_execute(
 ) -> Result<Value> {
     let credential = RawCredential::Token(token);
     let (route, arguments) = (route.clone(), Arguments::Json(body));
-    let request = Request::new(route, params, arguments, credential, Arc::default());
+    let request = Request::new(route, params.into(), arguments, credential, Arc::default());
     match executor.call(request).await?.body {
         Body::Json(body) => Ok(serde_json::from_slice(&body).unwrap()),
         _ => panic!("no JSON"),
@@ -133,7 +133,7 @@ fn all_look_ups_together_have_25_seconds_and_each_has_5() {
     let fixture = Fixture::new();
     let (id, body) = (fixture.org.to_string(), json!({"orgSlug": "acme"}));
     let server = Arc::new(ServerInfo::bare(fixture.store.keys().clone()));
-    let (params, origin) = ([id], Arc::default());
+    let (params, origin): (Arc<[String]>, _) = ([id].into(), Arc::default());
     let body = RawArgs::body(&params, &body, (&origin, &server));
     let arguments = RawArgs { org: OrgSlugMode::Required, ..body };
     let bound = route("domain.verify").bind(arguments).unwrap();

@@ -216,17 +216,20 @@ fn agents_look_again_when_the_month_ends_in_the_zone_of_the_team() {
     assert!(low(&fixture).is_empty());
 }
 
+/// What the wakes of this agent say of budgets; it has no others.
+fn heard(fixture: &Fixture, crew: Id<Team>, agent: Id<Member>) -> Vec<String> {
+    let wakes = take(fixture, crew, agent);
+    assert!(wakes.iter().all(|wake| wake.reason == WakeReason::BudgetLow));
+    wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
+}
+
 #[test]
 fn the_scrum_master_hears_of_a_budget_that_is_low_and_of_one_that_is_used_up() {
     let fixture = Fixture::new();
     let crew = team(&fixture, "crew", Some(10.0));
     let ann = add_agent(&fixture, crew, "ann");
     let master = add_scrum_master(&fixture, crew, "max");
-    let heard = || -> Vec<String> {
-        let wakes = take(&fixture, crew, master);
-        assert!(wakes.iter().all(|wake| wake.reason == WakeReason::BudgetLow));
-        wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
-    };
+    let heard = || heard(&fixture, crew, master);
     spend(&fixture, (crew, ann), 7.99);
     assert!(heard().is_empty());
     spend(&fixture, (crew, ann), 0.01);
@@ -513,10 +516,7 @@ fn a_wake_says_how_the_budget_stands_when_it_is_handed_out_and_is_dropped_when_i
     let crew = team(&fixture, "crew", Some(10.0));
     let ann = add_agent(&fixture, crew, "ann");
     let master = add_scrum_master(&fixture, crew, "max");
-    let heard = || -> Vec<String> {
-        let wakes = take(&fixture, crew, master);
-        wakes.into_iter().map(|wake| wake.text.unwrap().into_string()).collect()
-    };
+    let heard = || heard(&fixture, crew, master);
     spend(&fixture, (crew, ann), 8.0);
     spend(&fixture, (crew, ann), 3.0);
     set(&fixture, crew, json!({"budget": {"monthlyUsd": 12}}));

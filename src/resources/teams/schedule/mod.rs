@@ -60,6 +60,7 @@ pub enum Overlap {
 }
 crate::store::stored_enum!(Overlap { Skip = 0, Queue = 1 });
 
+crate::base::portable! {
 /// A task that a schedule creates.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -75,13 +76,7 @@ pub struct TaskTemplate {
     /// From 0 to 4; not interpreted.
     pub priority: u8,
 }
-crate::base::portable!(TaskTemplate {
-    title,
-    description,
-    project_id,
-    assignee_agent_id,
-    priority
-});
+}
 
 /// A wake that a schedule causes.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -94,6 +89,7 @@ pub struct WakeTemplate {
 }
 crate::base::portable!(WakeTemplate { agent_id, text });
 
+crate::base::portable! {
 /// What a team does at certain times.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Schedule {
@@ -130,30 +126,7 @@ pub struct Schedule {
     pub created_at: Time,
     pub updated_at: Time,
 }
-crate::base::portable!(Schedule {
-    id,
-    team,
-    name,
-    cron,
-    every_secs,
-    time_zone,
-    task,
-    wake,
-    on_missed,
-    overlap,
-    first_at,
-    next_at,
-    last_due_at,
-    last_task,
-    job,
-    held,
-    paused,
-    set_by,
-    set_by_sponsor,
-    set_at,
-    created_at,
-    updated_at,
-});
+}
 
 static TEAM: Reference<Schedule, Team> = Reference::cascade(
     &["team"],

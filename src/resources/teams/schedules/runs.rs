@@ -41,6 +41,7 @@ crate::store::stored_enum!(ScheduleOutcome {
     Failed = 4,
 });
 
+crate::base::portable! {
 /// A time at which a schedule was due, and what it caused.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -63,17 +64,7 @@ pub struct ScheduleRun {
     /// When it was handled.
     pub created_at: Time,
 }
-crate::base::portable!(ScheduleRun {
-    id,
-    team,
-    schedule,
-    due_at,
-    outcome,
-    missed,
-    task_id,
-    error,
-    created_at,
-});
+}
 
 impl Output for ScheduleRun {
     fn resource(&self) -> Option<ResourceRef> {

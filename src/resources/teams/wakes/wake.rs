@@ -85,6 +85,7 @@ crate::store::stored_enum!(WakeReason {
     BudgetLow = 14,
 });
 
+crate::base::portable! {
 /// A notice that an agent has something to do.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -146,30 +147,7 @@ pub struct Wake {
     #[serde(skip)]
     pub budget_agent: Option<Id<Member>>,
 }
-crate::base::portable!(Wake {
-    id,
-    position,
-    reason,
-    task_id,
-    message_id,
-    peer_id,
-    log_id,
-    created_at,
-    attempts,
-    team,
-    agent,
-    leased_until,
-    while_closed,
-    posting_since,
-    post_again_at,
-    schedule_id,
-    text,
-    given_up_at,
-    again_at,
-    failed_agent,
-    fetches,
-    budget_agent,
-});
+}
 
 impl Output for Wake {
     fn resource(&self) -> Option<ResourceRef> {

@@ -25,7 +25,7 @@ pub static REGISTRY: Kind = Kind {
 pub static ASSIGNMENT: Kind = Kind {
     order: 2,
     name: "assignment",
-    parent: Some(Parent { kind: &POLICY, field: "registries", has_values: false }),
+    parent: Some(Parent { kind: &POLICY, field: "registries" }),
     path: "/governance/policies/{}/assignments",
     access: Access::Bare,
     named: Some(|known, name| {
@@ -56,7 +56,7 @@ pub static VARIABLE: Kind = Kind {
     order: 5,
     name: "variable",
     fields: &[("value", Kept)],
-    parent: Some(Parent { kind: &ENVIRONMENT, field: "variables", has_values: true }),
+    parent: Some(Parent { kind: &ENVIRONMENT, field: "variables" }),
     path: "/environments/{}/variables",
     by_name: true,
     access: Access::Value,
@@ -70,7 +70,6 @@ pub static FLEET: Kind = Kind {
     folder: "fleets",
     check_new_name: |name| Name::parse(name).map(drop),
     fields: &[("description", Null), ("access", Kept)],
-    takes_session: true,
     path: "/fleets",
     ..Kind::PLAIN
 };
@@ -90,7 +89,7 @@ pub static CHANNEL: Kind = Kind {
 pub static SUBSCRIPTION: Kind = Kind {
     order: 9,
     name: "subscription",
-    parent: Some(Parent { kind: &CHANNEL, field: "events", has_values: false }),
+    parent: Some(Parent { kind: &CHANNEL, field: "events" }),
     path: "/notifications/subscriptions",
     access: Access::Bare,
     named: Some(|known, name| {
