@@ -18,6 +18,11 @@ pub trait Output: Serialize + JsonSchema + 'static {
     /// audit log records the last parameter of the path.
     fn resource(&self) -> Option<ResourceRef>;
 
+    /// Another resource that the request has changed, for an entry of its own in the audit log.
+    fn also(&self) -> Option<ResourceRef> {
+        None
+    }
+
     /// The outside agent that acted, for the audit log. Only of routes for outside agents.
     fn peer(&self) -> Option<PeerRef> {
         None
@@ -92,6 +97,8 @@ pub struct EncodedOutput {
     pub is_text: bool,
     /// The resource it is about; only of a write.
     pub resource: Option<ResourceRef>,
+    /// Another resource that was changed; only of a write.
+    pub also: Option<ResourceRef>,
     /// The outside agent that acted; only of a write.
     pub peer: Option<PeerRef>,
     /// The user who acted, where the request had no credential; only of a write.
@@ -108,6 +115,7 @@ impl EncodedOutput {
             body: json(value)?,
             is_text: false,
             resource: None,
+            also: None,
             peer: None,
             actor: None,
             shows_secret,
@@ -120,6 +128,7 @@ impl EncodedOutput {
             body: text.into(),
             is_text: true,
             resource: None,
+            also: None,
             peer: None,
             actor: None,
             shows_secret: false,
@@ -130,6 +139,7 @@ impl EncodedOutput {
     pub(super) fn written<O: Output>(value: &O) -> Result<Self> {
         Ok(EncodedOutput {
             resource: value.resource(),
+            also: value.also(),
             peer: value.peer(),
             actor: value.actor(),
             ..EncodedOutput::read(value)?
@@ -145,8 +155,8 @@ impl EncodedOutput {
     ) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
         let body = json(&PageBody { items, next_cursor, more })?;
-        let (resource, peer, actor) = (None, None, None);
-        Ok(EncodedOutput { body, is_text: false, resource, peer, actor, shows_secret })
+        let (resource, also, peer, actor) = (None, None, None, None);
+        Ok(EncodedOutput { body, is_text: false, resource, also, peer, actor, shows_secret })
     }
 }
 

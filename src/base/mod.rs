@@ -24,6 +24,7 @@ mod qr;
 mod segment;
 mod selector;
 mod spelling;
+mod tag;
 mod text;
 mod time;
 mod trace;
@@ -51,6 +52,7 @@ pub use portable::{Exporting, Importing, Portable};
 pub use qr::QrCode;
 pub use segment::segment;
 pub use selector::{Range, Selector};
+pub use tag::Tag;
 pub use text::{
     Body, Description, Domain, Email, HttpUrl, Name, Prompt, ProviderKey, Skill, Text, TextRule,
     Title, Validated, VersionMessage,

@@ -150,6 +150,7 @@ all_commands! {
     Prompt(client::prompt::Prompt),
     Task(client::task::Task),
     Agent(client::agent::Agent),
+    Tool(client::tool::Tool),
     Schedule(client::schedule::Schedule),
     Message(client::message::Message),
     Activity(client::activity::Activity),

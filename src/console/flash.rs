@@ -73,6 +73,7 @@ texts! {
     CredentialRemoved = "The credential was removed.",
     ToolCreated = "The tool was created.",
     ToolSaved = "The tool was saved.",
+    TagsSaved = "The tags were saved.",
     ToolDeleted = "The tool was deleted.",
     PolicyCreated = "The policy was created. Assign it to a registry.",
     PolicySaved = "The policy was saved.",

@@ -29,7 +29,9 @@ pub struct Artifact {
     pub latest_version: String,
     /// Labels, each with its version.
     pub labels: BTreeMap<String, String>,
+    pub tags: Vec<String>,
     pub updated_at: Time,
+    pub updated_by: Nullable<String>,
 }
 
 impl Artifact {

@@ -3,6 +3,7 @@
 
 mod environments;
 mod fleet;
+mod tags;
 mod pauses;
 mod mail_budget;
 mod model_prices;

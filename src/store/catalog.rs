@@ -51,16 +51,17 @@ impl TableInfo {
         self.table.rewrite(key, value)
     }
 
-    /// Returns key and value of the entry of a stored record in the index at this place, if it has one.
-    pub(super) fn entry(
+    /// Returns key and value of each entry of a stored record in the index at this place.
+    pub(super) fn entries(
         &self,
         place: usize,
         key: &[u8],
         value: &[u8],
-    ) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let own = (self.table.decode)(key, value)?.index_key(place);
-        let index = self.table.indexes().nth(place).zip(own);
-        Ok(index.map(|(index, own)| entry(index, &own, key, self.table.org_prefix_len)))
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let own = (self.table.decode)(key, value)?.index_keys(place);
+        let Some(index) = self.table.indexes().nth(place) else { return Ok(Vec::new()) };
+        let prefix = self.table.org_prefix_len;
+        Ok(own.iter().map(|own| entry(index, own, key, prefix)).collect())
     }
 }
 

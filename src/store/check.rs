@@ -105,15 +105,16 @@ fn has_entries(
         return Ok(());
     }
     for (at, index) in indexes {
-        let Some(own) = record.index_key(*at) else { continue };
-        let (entry, value) = entry(*index, &own, key, table.org_prefix_len);
-        let mut is_right = false;
-        reader.get(index.name(), &entry, &mut |found| {
-            is_right = found == value;
-            Ok(())
-        })?;
-        if !is_right {
-            findings.report(format!("{}: is missing in {}", place(), index.name()));
+        for own in record.index_keys(*at) {
+            let (entry, value) = entry(*index, &own, key, table.org_prefix_len);
+            let mut is_right = false;
+            reader.get(index.name(), &entry, &mut |found| {
+                is_right = found == value;
+                Ok(())
+            })?;
+            if !is_right {
+                findings.report(format!("{}: is missing in {}", place(), index.name()));
+            }
         }
     }
     Ok(())
@@ -184,8 +185,9 @@ fn has_record(
     reader.get(table.name, &record_key, &mut |bytes| {
         // A record that cannot be decoded has been reported already.
         is_right = (table.decode)(&record_key, bytes).map_or(true, |record| {
-            let own = record.index_key(at);
-            own.is_some_and(|own| entry(index, &own, &record_key, table.org_prefix_len).0 == key)
+            let is_it =
+                |own: &Vec<u8>| entry(index, own, &record_key, table.org_prefix_len).0 == key;
+            record.index_keys(at).iter().any(is_it)
         });
         Ok(())
     })?;

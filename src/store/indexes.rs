@@ -354,13 +354,15 @@ impl<'a> BuildStep<'a> {
             || self.written_bytes >= MAX_STEP_BYTES
     }
 
-    /// Adds the entry of the record that is stored as `value` under `key`.
+    /// Adds the entries of the record that is stored as `value` under `key`.
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.records += 1;
         self.read_bytes += value.len();
-        let Some((entry, content)) = self.index.table.entry(self.index.place, key, value)? else {
-            return Ok(());
-        };
+        let entries = self.index.table.entries(self.index.place, key, value)?;
+        entries.into_iter().try_for_each(|entry| self.add_entry(key, entry))
+    }
+
+    fn add_entry(&mut self, key: &[u8], (entry, content): (Vec<u8>, Vec<u8>)) -> Result<()> {
         if entry.len() > MAX_KEY_BYTES {
             let (key, len) = (codec::hex(key), entry.len());
             return Err(Error::internal(format!(

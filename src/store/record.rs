@@ -135,19 +135,31 @@ pub fn decode<R: Record>(key: &[u8], bytes: &[u8]) -> Result<R> {
 
 /// An index: finds records by something other than their key.
 ///
-/// Records for which `of` returns `None` are left out. An entry's key, that of the record included,
-/// has at most [`super::key::MAX_KEY_BYTES`]: of a text that may be longer, index a hash.
+/// Records without a key in it are left out. An entry's key, that of the record included, has at most
+/// [`super::key::MAX_KEY_BYTES`]: of a text that may be longer, index a hash.
 pub struct Index<R, K> {
     name: &'static str,
     version: u32,
     conflict: Option<(&'static str, &'static str)>,
-    of: fn(&R) -> Option<K>,
+    of: KeysFn<R, K>,
+}
+
+/// The function that returns the keys of a record in an index.
+enum KeysFn<R, K> {
+    One(fn(&R) -> Option<K>),
+    Several(fn(&R) -> Vec<K>),
 }
 
 impl<R: Record, K: Key> Index<R, K> {
     /// Defines an index in which several records may share a key, in the order of their own keys.
     pub const fn non_unique(name: &'static str, of: fn(&R) -> Option<K>) -> Self {
-        Index { name, version: 1, conflict: None, of }
+        Index { name, version: 1, conflict: None, of: KeysFn::One(of) }
+    }
+
+    /// Defines an index in which a record has any number of keys, which others may share: some dozens
+    /// at most, since those that a change adds or takes away are written with it.
+    pub const fn of_several(name: &'static str, of: fn(&R) -> Vec<K>) -> Self {
+        Index { name, version: 1, conflict: None, of: KeysFn::Several(of) }
     }
 
     /// Defines an index in which a key belongs to one record. A second is refused with 409, `code`
@@ -158,7 +170,7 @@ impl<R: Record, K: Key> Index<R, K> {
         message: &'static str,
         of: fn(&R) -> Option<K>,
     ) -> Self {
-        Index { name, version: 1, conflict: Some((code, message)), of }
+        Index { name, version: 1, conflict: Some((code, message)), of: KeysFn::One(of) }
     }
 
     /// Sets the version of `of`, 1 by default. Raise it whenever `of` returns another key for a record
@@ -189,14 +201,22 @@ pub trait IndexTable: Sync {
 
 /// An index whose key type does not matter to the caller.
 pub trait AnyIndex<R>: IndexTable {
-    /// Returns the record's key in this index (without organization and record key); `None` if it is
-    /// left out.
-    fn key_of(&self, record: &R) -> Option<Vec<u8>>;
+    /// Returns the record's keys in this index (without organization and record key), each once and in
+    /// order; none if it is left out.
+    fn keys_of(&self, record: &R) -> Vec<Vec<u8>>;
 }
 
 impl<R: Record, K: Key> AnyIndex<R> for Index<R, K> {
-    fn key_of(&self, record: &R) -> Option<Vec<u8>> {
-        (self.of)(record).map(|key| key.to_bytes())
+    fn keys_of(&self, record: &R) -> Vec<Vec<u8>> {
+        match self.of {
+            KeysFn::One(of) => of(record).map(|key| key.to_bytes()).into_iter().collect(),
+            KeysFn::Several(of) => {
+                let mut keys: Vec<_> = of(record).iter().map(Key::to_bytes).collect();
+                keys.sort_unstable();
+                keys.dedup();
+                keys
+            }
+        }
     }
 }
 
@@ -227,8 +247,8 @@ pub(super) fn org_prefix<R: Record>(org: Id<Org>) -> Vec<u8> {
     bytes
 }
 
-/// Returns key and value of the index entry of the record under `record_key` whose key in the index
-/// is `own`; the first `org_prefix_len` bytes of `record_key` and of the entry are the organization.
+/// Returns key and value of the index entry of the record under `record_key` with the key `own` in the
+/// index; the first `org_prefix_len` bytes of `record_key` and of the entry are the organization.
 /// In a unique index the record's key is the value; otherwise it follows the index's key.
 pub(super) fn entry(
     index: &dyn IndexTable,
@@ -327,9 +347,9 @@ pub trait AnyRecord: Any {
     fn table(&self) -> &'static Table;
     /// Appends its key, without organization.
     fn write_key(&self, out: &mut Vec<u8>);
-    /// Returns its key in the index at this place of its table, without organization and record key;
-    /// `None` if it is left out.
-    fn index_key(&self, place: usize) -> Option<Vec<u8>>;
+    /// Returns its keys in the index at this place of its table, without organization and record key,
+    /// each once and in order; none if it is left out.
+    fn index_keys(&self, place: usize) -> Vec<Vec<u8>>;
     /// Returns the bytes to store under `key`.
     ///
     /// # Errors
@@ -352,8 +372,8 @@ impl<R: Record> AnyRecord for R {
     fn write_key(&self, out: &mut Vec<u8>) {
         self.key().write(out);
     }
-    fn index_key(&self, place: usize) -> Option<Vec<u8>> {
-        R::INDEXES[place].key_of(self)
+    fn index_keys(&self, place: usize) -> Vec<Vec<u8>> {
+        R::INDEXES[place].keys_of(self)
     }
     fn encoded(&self, key: &[u8]) -> Result<Vec<u8>> {
         encode(self, key)

@@ -397,13 +397,12 @@ impl<'a> Tx<'a> {
         let indexes = table.indexes();
         let mut changes = Vec::with_capacity(1 + 2 * indexes.len());
         for (place, index) in indexes.enumerate() {
-            let before = old.and_then(|record| record.index_key(place));
-            let after = new.and_then(|record| record.index_key(place));
-            if before == after {
-                continue;
-            }
-            if let Some(after) = after {
-                let (key, value) = entry(index, &after, &key, table.org_prefix_len);
+            let keys = |record: Option<&dyn AnyRecord>| {
+                record.map(|record| record.index_keys(place)).unwrap_or_default()
+            };
+            let (before, after) = (keys(old), keys(new));
+            for own in after.iter().filter(|own| !before.contains(own)) {
+                let (key, value) = entry(index, own, &key, table.org_prefix_len);
                 if let Some((code, message)) = index.conflict()
                     && !self.is_free(index.name(), &key)?
                 {
@@ -411,12 +410,9 @@ impl<'a> Tx<'a> {
                 }
                 changes.push((index.name(), key, WriteOp::Insert(value)));
             }
-            if let Some(before) = before {
-                changes.push((
-                    index.name(),
-                    entry(index, &before, &key, table.org_prefix_len).0,
-                    WriteOp::Delete,
-                ));
+            for own in before.iter().filter(|own| !after.contains(own)) {
+                let (key, _) = entry(index, own, &key, table.org_prefix_len);
+                changes.push((index.name(), key, WriteOp::Delete));
             }
         }
         let op = match new {

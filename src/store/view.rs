@@ -426,7 +426,7 @@ impl<'a> View<'a> {
         key: &[u8],
     ) -> Result<(usize, R)> {
         match self.get_sized::<R>(key)? {
-            Some(found) if index.key_of(&found.1).as_deref() == Some(own) => Ok(found),
+            Some(found) if index.keys_of(&found.1).iter().any(|key| key == own) => Ok(found),
             _ => Err(self.damage.wrong_entry(index.name(), key)),
         }
     }

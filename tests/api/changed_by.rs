@@ -112,3 +112,22 @@ fn a_change_by_a_key_is_one_of_its_user() {
     acme.member.post("/agents/ann/versions", json!({"message": "As it is."})).ok();
     assert_eq!(acme.owner.get("/agents/ann").ok()["updatedBy"], acme.member_id);
 }
+
+#[test]
+fn a_listing_says_who_changed_it_to_its_own_organization() {
+    let acme = Fixture::new();
+    acme.owner.post("/agents", json!({"stableKey": "ann", "name": "A"})).ok();
+    let pubkey = "f9308a019258c31049344f85f89d5229b531c845836f99b08601f113bce036f9";
+    let handle = format!("ann@{}.test", acme.slug);
+    let new = json!({"stableKey": "ann", "handle": handle, "pubkey": pubkey, "displayName": "A",
+        "visibility": "public"});
+    let made = acme.owner.post("/agent-index/listings", new).ok();
+    assert_eq!(made["updatedBy"], acme.owner_id);
+    let path = format!("/agent-index/listings/{}", made["id"].as_str().unwrap());
+    let admin = acme.admin.get("/auth/user").ok()["id"].clone();
+    let changed = acme.admin.patch(&path, json!({"displayName": "B"})).ok();
+    assert_eq!(changed["updatedBy"], admin);
+    assert_eq!(acme.owner.get(&path).ok()["updatedBy"], admin);
+    let other = Fixture::new();
+    assert_eq!(other.owner.get(&path).ok().get("updatedBy"), None);
+}

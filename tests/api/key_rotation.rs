@@ -1,6 +1,7 @@
 //! Rotating API keys: what the successor may do, how long the old key works, and who may
 //! (reference: identity-and-rights, "Rotating a key").
 
+use roadstead::api::audit::AuditEntry;
 use roadstead::auth::Role;
 use roadstead::base::{Keys, Time};
 use roadstead::resources;
@@ -50,10 +51,17 @@ fn the_successor_may_do_what_the_old_key_may_and_nothing_else() {
     assert!(listed[1]["replacedAt"].is_string() && listed[0]["replacedAt"].is_null());
 
     let entries = acme.audited();
-    let entry = entries.iter().find(|entry| entry.action == "api_key.rotate").unwrap();
-    assert_eq!(entry.resource_id.as_deref(), successor["id"].as_str());
-    let detail = format!("replaces {}", about["id"].as_str().unwrap());
-    assert_eq!(entry.detail.as_deref(), Some(&*detail));
+    let (made, about) = (successor["id"].as_str().unwrap(), about["id"].as_str().unwrap());
+    for (id, detail) in
+        [(made, format!("replaces {about}")), (about, format!("replaced by {made}"))]
+    {
+        let of = |entry: &&AuditEntry| {
+            entry.action == "api_key.rotate" && entry.resource_id.as_deref() == Some(id)
+        };
+        let found: Vec<_> = entries.iter().filter(of).collect();
+        assert_eq!(found.len(), 1, "{id}");
+        assert_eq!(found[0].detail.as_deref(), Some(&*detail));
+    }
 }
 
 #[test]

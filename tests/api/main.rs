@@ -74,6 +74,7 @@ mod second_factor;
 mod service_accounts;
 mod spans;
 mod system;
+mod tags;
 mod teams;
 mod tools;
 mod upgrades;

@@ -77,7 +77,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     // Registries.
     (Member, Both, "registry", &["list", "get"]),
     (Admin, Session, "registry", &["create", "update", "delete"]),
-    (Member, Both, "artifact", &["list"]),
+    (Member, Both, "artifact", &["list", "update"]),
     (
         Member,
         Both,

@@ -330,7 +330,7 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     owner.post(&assignments, json!({"registryRef": "main"})).ok();
     publish_artifacts(owner);
     let tool = json!({"name": "t", "type": "http", "description": "d", "prompt": "p", "message": "m",
-        "providerConfig": {"a": null, "b": "${TONE}"}});
+        "tags": ["Docs"], "providerConfig": {"a": null, "b": "${TONE}"}});
     let tool = key.post("/tools", tool).id();
     key.patch(&format!("/tools/{tool}"), json!({"updateEnvironmentVersions": ["dev"]})).ok();
     let provider = json!({"name": "p", "kind": "mlflow", "baseUrl": "http://127.0.0.1:9/",
@@ -341,7 +341,8 @@ pub fn fill_organization(fixture: &Fixture, much: bool) {
     let body = json!({"stableKey": "cat", "name": "cat", "fleetId": fleet});
     owner.post("/agents", body).ok();
     for agent in ["ann", "bob"] {
-        let agent = json!({"stableKey": agent, "name": agent, "description": "d", "draft": draft});
+        let agent = json!({"stableKey": agent, "name": agent, "description": "d", "draft": draft,
+            "tags": ["Docs", "b"]});
         key.post("/agents", agent).ok();
     }
     key.post("/agents/ann/versions", json!({"message": "m"})).ok();
@@ -459,7 +460,8 @@ fn publish_artifacts(owner: &Caller) {
     owner.post(&assignments, json!({"registryRef": "texts"})).ok();
     let version = |kind: &str, name: &str, source: &str| {
         let version = json!({"registryRef": "texts", "artifactType": kind, "name": name,
-            "version": "1.0.0", "source": source, "metadata": {"a": null}, "message": "m"});
+            "version": "1.0.0", "source": source, "metadata": {"a": null}, "message": "m",
+            "tags": ["Docs"]});
         owner.post("/registries/artifacts", version).ok();
     };
     version("promptlet", "tone", "Be {{TONE}}.");

@@ -52,6 +52,7 @@ mod secrets;
 mod serving;
 mod shown;
 mod spans;
+mod tags;
 mod teamwork;
 mod terminal;
 mod tls;

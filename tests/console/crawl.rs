@@ -18,6 +18,9 @@ const MARKUP: &str =
 /// The same for names that are shorter.
 const SHORT: &str = "</textarea></script>\"'><script>alert(1)";
 
+/// The same as a tag.
+pub const TAG: &str = SHORT;
+
 /// Forms that end what the crawl needs.
 const LAST: [&str; 3] = ["/sign-out", "/account/sessions/end", "/theme"];
 
@@ -52,6 +55,8 @@ pub fn fill(server: &Running) {
             "version": version});
         key.patch("/registries/artifacts/labels", body).ok();
     }
+    let tags = json!({"registryRef": "main", "promptName": "notes", "tags": [TAG]});
+    api.patch("/registries/artifacts", tags).ok();
     let draft = json!({"registryRef": "main", "artifactType": "prompt", "draftVersion": "2.0.0",
         "body": MARKUP, "metadata": {MARKUP: MARKUP}});
     api.post("/prompts/notes/drafts", draft).ok();
@@ -77,7 +82,7 @@ pub fn fill_teams(server: &Running) {
         "providerConfig": {MARKUP: MARKUP}});
     for (key, fleet) in [("scribe", json!(fleet)), ("herald", json!(null))] {
         let body = json!({"stableKey": key, "name": MARKUP, "description": MARKUP,
-            "fleetId": fleet, "draft": draft});
+            "fleetId": fleet, "draft": draft, "tags": [TAG]});
         api.post("/agents", body).ok();
         api.post(&format!("/agents/{key}/versions"), json!({})).ok();
     }

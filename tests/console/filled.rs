@@ -34,7 +34,7 @@ pub fn operations(server: &Running, words: &str) {
     let provider = json!({"name": words, "kind": "http", "baseUrl": "https://127.0.0.1:9/"});
     api.post("/prompt-providers", provider).ok();
     let tool = json!({"name": words, "type": words.chars().take(40).collect::<String>(), "description": words,
-        "prompt": words, "providerConfig": {words: words}});
+        "prompt": words, "providerConfig": {words: words}, "tags": [crate::crawl::TAG]});
     api.post("/tools", tool).ok();
     let channel = json!({"name": words, "workflow": "webhook",
         "config": {"url": "https://127.0.0.1:9/hook"}});

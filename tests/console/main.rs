@@ -40,6 +40,7 @@ mod settings;
 #[path = "../api/sites.rs"]
 mod sites;
 mod system;
+mod tags;
 mod teams;
 mod work;
 mod visitor;

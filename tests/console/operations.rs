@@ -335,6 +335,13 @@ fn what_has_a_name_is_found_and_led_to() {
     ada.get(link).shows("1.0.0");
     let ben = server.signed_in("ben@acme.test");
     ben.get(search).shows("release-notes").hides("vault");
-    ben.get("/o/acme/search?q=nothing").shows("Nothing that you may see has such a name.");
-    ben.get("/o/acme/search").shows("Texts are not searched.");
+    ben.get("/o/acme/search?q=nothing").shows("Nothing that you may see has such a name");
+    ben.get("/o/acme/search").shows("the latest version and those with a label are searched");
+    let found = ben.get("/o/acme/search?q=text");
+    found.shows("release-notes").shows("main 1.0.0");
+    assert!(found.text.contains("<mark>Text</mark>."), "{}", found.text);
+    let link = "/o/acme/prompts/main/release-notes/versions/1.0.0";
+    assert!(found.links().contains(&link.into()), "{:?}", found.links());
+    ben.get("/o/acme/search?q=texts").hides("release-notes");
+    ben.get("/o/acme/search?q=texts&language=en").shows("release-notes");
 }

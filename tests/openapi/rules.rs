@@ -23,10 +23,15 @@ const SET: &str = "of a list whose items are distinct generators make a set, whi
 /// Clients are made of schemas with all fields, of which some are absent.
 const ONE_OF_TWO: &str = "one of two fields is there, which the description says";
 
+/// Why it is not said that no tag is there twice.
+const TAGS: &str = "two tags are one if they are folded to the same text";
+
 /// The inputs whose rules the document does not state.
 const UNSTATED: &[(&str, Why)] = &[
     ("AccessQuestion", Why::Query),
     ("ActivityFilter", Why::Query),
+    ("AgentPatch", Why::Other(TAGS)),
+    ("ArtifactPatch", Why::Other(TAGS)),
     ("AuditFilter", Why::Query),
     ("DeploymentFilter", Why::Query),
     ("DocumentSearch", Why::Query),
@@ -35,6 +40,8 @@ const UNSTATED: &[(&str, Why)] = &[
     ("ListingSearch", Why::Query),
     ("LogFilter", Why::Query),
     ("MessageFilter", Why::Query),
+    ("NewAgent", Why::Other(TAGS)),
+    ("NewArtifactVersion", Why::Other(TAGS)),
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
     ("NewEnvironment", Why::Other(SET)),
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),

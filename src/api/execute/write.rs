@@ -172,6 +172,9 @@ impl Transaction {
             let acted = answer.actor.map(|user| in_session(tx, user)).transpose()?;
             let who = acted.map_or(who, Principal::Identity);
             self.audit(tx, &who, answer.resource.clone(), answer.peer.as_ref())?;
+            if let Some(also) = &answer.also {
+                self.audit(tx, &who, Some(also.clone()), answer.peer.as_ref())?;
+            }
         }
         let recorded = match &self.fingerprint {
             Some(fingerprint) => fingerprint.store(tx, &answer)?,

@@ -22,6 +22,7 @@ const COMMON: &[(&str, &str)] = &[
     ("access", "Who may use it."),
     ("subject", "A line that says what it is about."),
     ("body", "The text."),
+    ("tags", "Words by which lists are filtered; each once, in whatever case."),
     ("createdBy", "The user who created it."),
     (
         "updatedBy",

@@ -8,20 +8,49 @@ use serde_json::{Value, json};
 use super::api::{Api, segment};
 use super::flags::ClientFlags;
 use super::lookup::{Team, TeamFlag};
-use super::table::{cell, time};
+use super::table::{cell, cells, time};
+use super::tags::{TagFilter, tags};
 use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
 commands! {
-    /// Pause and resume agents
+    /// List, pause and resume agents
     #[command(
         after_help = "A paused agent is handed no wakes and claims no tasks; what comes for it \
                       meanwhile waits. ROADSTEAD_TEAM does not take the place of --team here.\n\n\
                       A key needs the scope agent:write for an agent everywhere, team:write in a \
                       team. --all is for admins."
     )]
-    pub Agent of AgentCommand { Pause(Pause), Resume(Resume) }
+    pub Agent of AgentCommand { List(List), Pause(Pause), Resume(Resume) }
+}
+
+/// List agents, newest first
+#[derive(Args)]
+#[command(after_help = "A key needs the scope agent:read.\n\n\
+                        Example: roadstead agent list --tag billing")]
+struct List {
+    #[command(flatten)]
+    tag: TagFilter,
+
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50")]
+    limit: usize,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl List {
+    fn run(self) -> Result<(), Failure> {
+        let api = self.client.connect()?;
+        let listed = api.first_in_org("/agents", &self.tag.with([]), self.limit)?;
+        let head = ["AGENT", "NAME", "STATUS", "VERSION", "TAGS"];
+        listed.show(self.client.json, head, "no agents", |item| {
+            let [key, name, status] = cells(item, ["stableKey", "name", "status"]);
+            [key, name, status, cell(&item["latestVersion"]), tags(item)]
+        })
+    }
 }
 
 /// What is paused or resumed.

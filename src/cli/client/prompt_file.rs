@@ -32,6 +32,8 @@ pub struct PromptFile {
     pub message: Option<String>,
     /// Labels that belong on the version.
     pub labels: Vec<String>,
+    /// The tags of the artifact, if the file says any.
+    pub tags: Option<Vec<String>>,
     /// What the file says is not all that is in it: a clause that says what was changed.
     pub changes: Option<&'static str>,
     /// Lines before the text.
@@ -48,6 +50,7 @@ struct FrontMatter {
     /// For `apply`.
     #[serde(default)]
     labels: Vec<String>,
+    tags: Option<Vec<String>>,
     metadata: Option<toml::Table>,
     /// Metadata that TOML cannot express, as JSON.
     metadata_json: Option<String>,
@@ -137,6 +140,7 @@ impl PromptFile {
             metadata,
             message,
             labels: front.labels,
+            tags: front.tags,
             changes,
             lines_before,
         })

@@ -37,6 +37,8 @@ struct AgentPage {
     frame: Frame,
     org: String,
     path: String,
+    /// The path of the list of agents.
+    list: String,
     agent: Agent,
     places: Vec<Place>,
     history: List<Deployment>,
@@ -131,6 +133,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         frame: frame.failed(error.as_ref()).live(),
         org: visit.in_org(""),
         path: page_path(visit),
+        list: visit.in_org("/agents"),
         places: places.items,
         history: api.get(&api_path(visit, "/deployment-history"), &few).await?,
         versions,

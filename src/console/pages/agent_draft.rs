@@ -16,6 +16,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
+use crate::console::tags;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -52,6 +53,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
         ),
         Field::text("description", "Description").optional(),
         Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
+        tags::field(),
     ];
     Ok(Form::create("/agents", fields, "Create agent")
         .done(visit.in_org("/agents/{stableKey}/edit"), Flash::AgentCreated)
@@ -64,6 +66,7 @@ async fn draft(visit: &Visit) -> Result<Form> {
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),
         Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
+        tags::field(),
         Field::text("draft.registryRef", "Registry").optional().hint("Such as acme/main."),
         Field::text("draft.promptName", "Prompt").optional(),
         Field::text("draft.promptVersion", "Version")

@@ -14,6 +14,7 @@ use crate::console::page::Page;
 use crate::console::paused::Pause;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
+use crate::console::tags::TagFilter;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -44,7 +45,15 @@ struct Agents {
     /// The fleet that is shown alone; empty for all.
     fleet: String,
     filters: [(&'static str, &'static str); 6],
+    tags: TagFilter,
     may_create: bool,
+}
+
+impl Agents {
+    /// The filters besides tags, as they are in the query.
+    fn others(&self) -> [(&str, &str); 2] {
+        [("only", self.only), ("fleet", &self.fleet)]
+    }
 }
 
 /// An agent.
@@ -60,6 +69,7 @@ pub struct Agent {
     pub latest_version: Nullable<u32>,
     pub status: String,
     pub paused: Nullable<Pause>,
+    pub tags: Vec<String>,
     pub updated_at: Time,
 }
 
@@ -151,15 +161,18 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let fleet = visit.query.get("fleet");
     let mut query: Vec<_> = (!only.is_empty()).then_some(("status", only)).into_iter().collect();
     query.extend((!fleet.is_empty()).then_some(("fleetId", fleet)));
+    let tags = TagFilter::of(visit);
+    query.extend(tags.query());
     query.extend(visit.cursor());
     let page = Agents {
         frame: visit.frame("Agents").live(),
         base: visit.in_org(""),
-        agents: visit.api.get("/agents", &query).await?,
+        agents: if tags.can_be() { visit.api.get("/agents", &query).await? } else { List::none() },
         fleets: Fleets::read(&visit.api).await?,
         only,
         fleet: fleet.into(),
         filters: FILTERS,
+        tags,
         may_create: visit.may(Method::Post, "/agents"),
     };
     render(page.frame.status, &page)

@@ -5,6 +5,7 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::deployments::Environments;
+use crate::api::Method;
 use crate::base::{Kind, Result, Time};
 use crate::console::api::segment;
 use crate::console::filters;
@@ -44,6 +45,9 @@ struct ArtifactPage {
     environments: Environments,
     people: People,
     base: String,
+    /// The path of its registry's page.
+    registry: String,
+    may_tag: bool,
 }
 
 #[derive(Deserialize)]
@@ -141,6 +145,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
         environments: Environments::read(api).await?,
         people: People::read(api).await?,
         base: visit.in_org(""),
+        registry: visit.in_org(&format!("/prompts/{}", segment(&place.registry))),
+        may_tag: visit.may(Method::Patch, "/registries/artifacts"),
         place,
     };
     render(page.frame.status, &page)

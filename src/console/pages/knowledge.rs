@@ -12,6 +12,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::passage::{self, Highlight};
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
@@ -78,28 +79,10 @@ struct Hit {
     highlights: Vec<Highlight>,
 }
 
-#[derive(Deserialize)]
-struct Highlight {
-    start: usize,
-    end: usize,
-}
-
 impl Hit {
     /// The passage in pieces, with whether each is a word of the query.
     fn pieces(&self) -> Vec<(bool, String)> {
-        let letters: Vec<char> = self.snippet.chars().collect();
-        let piece = |from: usize, to: usize| -> String {
-            letters.iter().skip(from).take(to.saturating_sub(from)).collect()
-        };
-        let mut pieces = Vec::new();
-        let mut at = 0;
-        for Highlight { start, end } in &self.highlights {
-            pieces.push((false, piece(at, *start)));
-            pieces.push((true, piece(*start, *end)));
-            at = *end;
-        }
-        pieces.push((false, piece(at, letters.len())));
-        pieces
+        passage::pieces(&self.snippet, &self.highlights)
     }
 }
 
@@ -132,11 +115,17 @@ async fn list(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
-/// What is said of a knowledge base.
-fn fields() -> Vec<Field> {
+/// The languages by name, after this choice of none.
+pub fn languages(none: &'static str) -> Vec<(&'static str, &'static str)> {
     let mut languages: Vec<_> = Language::all().map(|one| (one.code(), one.name())).collect();
     languages.sort_by_key(|(_, name)| *name);
-    languages.insert(0, ("", "None: words as they are spelled"));
+    languages.insert(0, ("", none));
+    languages
+}
+
+/// What is said of a knowledge base.
+fn fields() -> Vec<Field> {
+    let languages = languages("None: words as they are spelled");
     vec![
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),

@@ -3,6 +3,7 @@
 mod account;
 mod activity;
 mod artifact;
+mod artifact_tags;
 mod compare;
 pub mod deployments;
 mod editor;
@@ -106,6 +107,7 @@ const ALL: &[&[Page]] = &[
     new_registry::PAGES,
     registry::PAGES,
     artifact::PAGES,
+    artifact_tags::PAGES,
     version::PAGES,
     compare::PAGES,
     labels::PAGES,

@@ -10,6 +10,7 @@ use crate::console::page::Page;
 use crate::console::place::{Artifact, Registry};
 use crate::console::reply::Reply;
 use crate::console::strict::List;
+use crate::console::tags::TagFilter;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -25,6 +26,7 @@ struct RegistryPage {
     artifacts: List<Artifact>,
     /// The type that is shown alone; empty for all.
     only: String,
+    tags: TagFilter,
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
@@ -36,14 +38,21 @@ async fn show(visit: &Visit) -> Result<Reply> {
     };
     let mut query = vec![("registryRef", slug)];
     query.extend((!only.is_empty()).then_some(("artifactType", only)));
+    let tags = TagFilter::of(visit);
+    query.extend(tags.query());
     query.extend(visit.cursor());
-    let artifacts = visit.api.get("/registries/artifacts", &query).await?;
+    let artifacts = if tags.can_be() {
+        visit.api.get("/registries/artifacts", &query).await?
+    } else {
+        List::none()
+    };
     let page = RegistryPage {
         frame: visit.frame(&registry.name).crumb("Prompts", visit.in_org("/prompts")).live(),
         base: visit.in_org(""),
         registry,
         artifacts,
         only: only.into(),
+        tags,
     };
     render(page.frame.status, &page)
 }

@@ -1,13 +1,15 @@
-//! `/o/{org}/search`: what has a name that begins with what was entered.
+//! `/o/{org}/search`: what has a name that begins with what was entered, or has its words in a text.
 
 use askama::Template;
 use serde::Deserialize;
 
+use super::knowledge::languages;
 use crate::base::Result;
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::passage::{Highlight, pieces};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
@@ -21,6 +23,8 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/search").get(|visit| Box::pi
 struct SearchPage {
     frame: Frame,
     words: String,
+    languages: Vec<(&'static str, &'static str)>,
+    language: String,
     groups: Vec<Group>,
     refusal: String,
 }
@@ -28,8 +32,17 @@ struct SearchPage {
 /// What was found of a kind.
 struct Group {
     kind: String,
-    /// Path, name, and what tells it from others of this name.
-    rows: Vec<(String, String, String)>,
+    rows: Vec<Row>,
+}
+
+/// Something that was found.
+struct Row {
+    path: String,
+    name: String,
+    /// What tells it from others of this name.
+    detail: String,
+    /// The passage with the words, in pieces; empty if it was found by its name.
+    passage: Vec<(bool, String)>,
 }
 
 #[derive(Deserialize)]
@@ -44,6 +57,9 @@ struct Item {
     name: String,
     key: Nullable<String>,
     within: Nullable<String>,
+    version: Nullable<String>,
+    snippet: Nullable<String>,
+    highlights: Vec<Highlight>,
 }
 
 impl Item {
@@ -54,7 +70,11 @@ impl Item {
         let within = segment(self.within.as_deref().unwrap_or_default());
         match self.kind.as_str() {
             "registry" => format!("/prompts/{key}"),
-            "prompt" | "promptlet" => format!("/{}s/{within}/{id}", self.kind),
+            "prompt" | "promptlet" => {
+                let version = self.version.as_deref().map(segment);
+                let below = version.map_or(String::new(), |it| format!("/versions/{it}"));
+                format!("/{}s/{within}/{id}{below}", self.kind)
+            }
             "agent" => format!("/agents/{key}"),
             "fleet" => format!("/fleets/{id}"),
             "environment" => format!("/environments/{id}"),
@@ -66,7 +86,20 @@ impl Item {
         }
     }
 
+    fn row(&self, visit: &Visit) -> Row {
+        let passage = self.snippet.as_deref();
+        Row {
+            path: visit.in_org(&self.path()),
+            name: self.name.clone(),
+            detail: self.detail(),
+            passage: passage.map_or_else(Vec::new, |text| pieces(text, &self.highlights)),
+        }
+    }
+
     fn detail(&self) -> String {
+        if let (Some(within), Some(version)) = (self.within.as_deref(), self.version.as_deref()) {
+            return format!("{within} {version}");
+        }
         match (self.within.as_deref(), self.key.as_deref()) {
             (Some(within), Some(key)) => format!("{within} #{key}"),
             (Some(one), None) | (None, Some(one)) => one.into(),
@@ -80,10 +113,12 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut groups: Vec<Group> = Vec::new();
     let mut refusal = String::new();
     if !words.is_empty() {
-        match visit.api.get::<Found>("/search", &[("q", &words)]).await {
+        let mut query = vec![("q", words.as_str())];
+        query.extend(visit.query.some("language").map(|language| ("language", language)));
+        match visit.api.get::<Found>("/search", &query).await {
             Ok(found) => {
                 for item in found.items {
-                    let row = (visit.in_org(&item.path()), item.name.clone(), item.detail());
+                    let row = item.row(visit);
                     match groups.iter_mut().find(|group| group.kind == item.kind) {
                         Some(group) => group.rows.push(row),
                         None => groups.push(Group { kind: item.kind, rows: vec![row] }),
@@ -96,6 +131,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
             }
         }
     }
-    let page = SearchPage { frame: visit.frame("Search"), words, groups, refusal };
+    let languages = languages("As they are spelled");
+    let (frame, language) = (visit.frame("Search"), visit.query.get("language").to_string());
+    let page = SearchPage { frame, words, languages, language, groups, refusal };
     render(page.frame.status, &page)
 }

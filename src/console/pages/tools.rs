@@ -16,6 +16,7 @@ use crate::console::page::Page;
 use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
+use crate::console::tags::{self, TagFilter};
 use crate::console::visit::Visit;
 
 /// Their paths, and what answers them.
@@ -41,6 +42,7 @@ struct Tools {
     frame: Frame,
     base: String,
     tools: List<Tool>,
+    tags: TagFilter,
 }
 
 #[derive(Template)]
@@ -50,6 +52,8 @@ struct ToolPage {
     tool: Tool,
     versions: Vec<Version>,
     people: People,
+    /// The path of the list of tools.
+    list: String,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +69,7 @@ struct Tool {
     created_by: String,
     updated_by: Nullable<String>,
     updated_at: Time,
+    tags: Vec<String>,
 }
 
 impl Tool {
@@ -118,10 +123,13 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
+    let tags = TagFilter::of(visit);
+    let query: Vec<_> = tags.query().chain(visit.cursor()).collect();
     let page = Tools {
         frame: visit.frame("Tools").live(),
         base: visit.in_org("/tools"),
-        tools: visit.api.get("/tools", visit.cursor().as_slice()).await?,
+        tools: if tags.can_be() { visit.api.get("/tools", &query).await? } else { List::none() },
+        tags,
     };
     render(page.frame.status, &page)
 }
@@ -132,6 +140,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         frame: crumbs(visit, visit.frame(&tool.name)).live(),
         versions: visit.api.items(&format!("{}/versions", api_path(visit)), &[]).await?,
         people: People::read(&visit.api).await?,
+        list: visit.in_org("/tools"),
         tool,
     };
     render(page.frame.status, &page)
@@ -147,6 +156,7 @@ async fn fields(visit: &Visit) -> Result<Vec<Field>> {
         Field::text("name", "Name"),
         Field::suggest("type", "Type", types(visit).await?),
         Field::text("description", "Description").optional(),
+        tags::field(),
         Field::area("prompt", "Prompt", 3).optional(),
         Field::area("providerConfig", "Configuration by provider", 8)
             .object()

@@ -138,7 +138,7 @@ const ALL: &[ToolInfo] = &[
     tool("memory_forget", Delete, "/teams/{teamId}/agents/{agentId}/memories/{memoryId}"),
     tool("prompt_list", Get, "/registries/artifacts")
         .about("List the prompts and promptlets of a registry")
-        .untold(&["promptName"]),
+        .untold(&["promptName", "tag"]),
     tool("prompt_get", Get, "/registries/artifact-versions/content")
         .about("Get the text of a prompt")
         .untold(&["wait", "artifactType"])

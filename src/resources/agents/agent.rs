@@ -8,9 +8,10 @@ use super::config::AgentConfig;
 use super::status::{AgentStatus, PlaceStatus, SeenStatus, worst};
 use crate::api::{Output, ResourceRef};
 use crate::auth::{Access, Caller, Granted, ResourceType, Restrictable, Restricted, User};
-use crate::base::{Description, Id, Name, Result, StableKey, Time};
+use crate::base::{Description, Id, Name, Result, StableKey, Tag, Time};
 use crate::resources::fleet::Fleet;
 use crate::resources::pauses::{self, Pause, PauseScope, Paused};
+use crate::resources::tags;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, View, codec,
     no_upgrade,
@@ -47,6 +48,7 @@ pub struct Agent {
     pub paused: Option<Paused>,
     /// Who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
+    pub tags: Vec<Tag>,
 }
 crate::base::portable!(Agent {
     id,
@@ -63,6 +65,7 @@ crate::base::portable!(Agent {
     places,
     paused,
     updated_by,
+    tags,
 });
 
 /// An agent as stored in version 1, without the states in each environment. Its fields never change.
@@ -101,6 +104,7 @@ impl From<AgentV1> for Agent {
             places,
             paused: None,
             updated_by: None,
+            tags: Vec::new(),
         }
     }
 }
@@ -119,6 +123,10 @@ pub static BY_FLEET: Index<Restricted<Agent>, Id<Fleet>> =
 /// Agents by status.
 pub static BY_STATUS: Index<Restricted<Agent>, AgentStatus> =
     Index::non_unique("agents.by_status", |agent| Some(agent.without_caller().status));
+
+/// Agents by each of their tags, folded.
+pub static BY_TAG: Index<Restricted<Agent>, String> =
+    Index::of_several("agents.by_tag", |agent| tags::keys(&agent.without_caller().tags));
 
 /// Agents whose states in each environment are not known yet.
 pub static WITHOUT_PLACES: Index<Restricted<Agent>, ()> =
@@ -170,12 +178,13 @@ impl Record for Restricted<Agent> {
         &BY_STABLE_KEY,
         &BY_FLEET,
         &BY_STATUS,
+        &BY_TAG,
         &WITHOUT_PLACES,
         &NAMES_BY_FLEET,
         &FLEETS,
         &PAUSED,
     ];
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&FLEET];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
@@ -193,7 +202,7 @@ impl Record for Restricted<Agent> {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(Restricted::new(codec::decode_body::<AgentV1>(body)?.into())),
-            2 => codec::decode_shorter(body),
+            2 | 3 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }
@@ -250,6 +259,7 @@ pub struct AgentInfo {
     pub status: AgentStatus,
     /// What holds it back in all of its teams; null if nothing does.
     pub paused: Option<Pause>,
+    pub tags: Vec<Tag>,
     pub created_at: Time,
     pub updated_at: Time,
     pub updated_by: Option<Id<User>>,
@@ -277,6 +287,7 @@ pub fn info(view: &View, seen: &SeenStatus, agent: Agent) -> Result<AgentInfo> {
         latest_version: agent.latest_version,
         status,
         paused: pauses::of_all(view)?.or(own),
+        tags: agent.tags,
         created_at: agent.created_at,
         updated_at: agent.updated_at,
         updated_by: agent.updated_by,

@@ -17,7 +17,8 @@ use serde::Deserialize;
 
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName, visible_page_map, visible_page_map_of};
-use crate::base::{Description, Error, Id, Name, Nullable, Result, StableKey};
+use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result, StableKey};
+use crate::resources::tags::{self, Tags, Wanted};
 use crate::store::{ACCESS_CHANGED, Page, TableInfo, Tx, View};
 
 pub use super::fleet::Fleet;
@@ -25,7 +26,7 @@ pub use agent::{
     Agent, AgentInfo, NAMES_BY_FLEET, WITHOUT_PLACES, by_stable_key, fetch, find, pause_of,
     set_paused, set_statuses, shown,
 };
-use agent::{BY_FLEET, BY_STATUS, info, save};
+use agent::{BY_FLEET, BY_STATUS, BY_TAG, info, save};
 use config::AgentConfigPatch;
 pub use config::{
     AgentConfig, MAX_TOOL_REFS, Model, PromptName, PromptVersion, Provider, RegistryRef, ToolRef,
@@ -60,10 +61,15 @@ pub struct NewAgent {
     name: Name,
     description: Option<Description>,
     fleet_id: Option<Id<Fleet>>,
+    tags: Option<Tags>,
     draft: Option<AgentConfigPatch>,
 }
 
-impl Input for NewAgent {}
+impl Input for NewAgent {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        tags::check(self.tags.as_ref(), issues);
+    }
+}
 
 /// Changes to an agent; absent fields keep their value.
 #[derive(Deserialize, JsonSchema)]
@@ -78,10 +84,16 @@ pub struct AgentPatch {
     description: Nullable<Description>,
     #[serde(default)]
     fleet_id: Nullable<Id<Fleet>>,
+    /// All of its tags from now on.
+    tags: Option<Tags>,
     draft: Option<AgentConfigPatch>,
 }
 
-impl Input for AgentPatch {}
+impl Input for AgentPatch {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        tags::check(self.tags.as_ref(), issues);
+    }
+}
 
 /// The filter of a list of agents.
 #[derive(Deserialize, JsonSchema)]
@@ -90,6 +102,8 @@ pub struct AgentFilter {
     fleet_id: Option<Id<Fleet>>,
     /// Only those with this status.
     status: Option<AgentStatus>,
+    /// Only those with all of these tags.
+    tag: Option<Tags>,
 }
 
 impl Input for AgentFilter {}
@@ -97,18 +111,29 @@ impl Input for AgentFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), AgentFilter>) -> Result<Page<AgentInfo>> {
-    let AgentFilter { fleet_id, status } = &req.input;
+    let AgentFilter { fleet_id, status, tag } = &req.input;
     let (caller, page) = (req.caller(), &req.page);
     let seen = SeenStatus::of(view, caller)?;
-    let is_wanted = |agent: &Agent| status.is_none_or(|status| agent.status(&seen) == status);
+    let tags = Wanted::of(tag.as_ref());
+    let is_wanted = |agent: &Agent| {
+        status.is_none_or(|status| agent.status(&seen) == status)
+            && fleet_id.is_none_or(|fleet| agent.fleet_id == Some(fleet))
+            && tags.are_in(&agent.tags)
+    };
     let info = |view: &View, agent| info(view, &seen, agent);
+    if let Some(fleet) = fleet_id
+        && !view.has::<Restricted<Fleet>>(fleet)?
+    {
+        return Ok(Page::single(Vec::new())); // Agents may still name a deleted fleet for a while.
+    }
+    if let Some(tag) = tags.first() {
+        return visible_page_map_of(view, caller, &BY_TAG, tag, page, (is_wanted, info));
+    }
     match (fleet_id, status) {
         (None, Some(status)) if seen.is_whole() => {
             visible_page_map_of(view, caller, &BY_STATUS, status, page, (is_wanted, info))
         }
         (None, _) => visible_page_map(view, caller, page, is_wanted, info),
-        // Agents may still name a deleted fleet for a while.
-        (Some(fleet), _) if !view.has::<Restricted<Fleet>>(fleet)? => Ok(Page::single(Vec::new())),
         (Some(fleet), _) => {
             visible_page_map_of(view, caller, &BY_FLEET, fleet, page, (is_wanted, info))
         }
@@ -142,6 +167,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewAgent>) -> Result<AgentInfo> {
         places: Some(Vec::new()),
         paused: None,
         updated_by: Some(req.caller().user()),
+        tags: new.tags.as_deref().unwrap_or_default().to_vec(),
     };
     tx.insert(&Restricted::new(agent.clone()))?;
     shown(&tx.view(), req.caller(), agent)
@@ -173,6 +199,7 @@ pub fn update(tx: &mut Tx, req: &Req<String, AgentPatch>, check: CheckMove) -> R
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.description.clone().apply(&mut new.description);
     patch.fleet_id.clone().apply(&mut new.fleet_id);
+    new.tags = patch.tags.as_deref().map_or(new.tags, <[_]>::to_vec);
     if let Some(draft) = &patch.draft {
         new.draft = draft.applied_to(&tx.view(), &old.draft)?;
     }

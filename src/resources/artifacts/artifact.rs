@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::id::ArtifactId;
 use super::version;
 use crate::api::{Input, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER_OR_PUBLIC, Restricted, ScopeName};
-use crate::base::{ArtifactName, Id, Label, Result, Time, Version};
+use crate::auth::{MEMBER_OR_PUBLIC, Restricted, ScopeName, User};
+use crate::base::{ArtifactName, Id, Label, Result, Tag, Time, Version};
 use crate::resources::registries::{self, ArtifactType, Registry};
+use crate::resources::tags::{self, Tags, Wanted};
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx, View,
+    AnyIndex, AnyReference, Export, Index, Key, Order, Page, Record, Reference, TableInfo, Tx,
+    View, upgrade_shorter,
 };
 
 pub(super) const RESOURCE: Resource =
@@ -34,8 +36,19 @@ pub struct Artifact {
     pub change_id: Id<ArtifactChange>,
     /// When it was last changed.
     pub updated_at: Time,
+    pub tags: Vec<Tag>,
+    /// Who last changed it; none if an earlier release or the server itself did.
+    pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Artifact { id, latest_version, labels, change_id, updated_at });
+crate::base::portable!(Artifact {
+    id,
+    latest_version,
+    labels,
+    change_id,
+    updated_at,
+    tags,
+    updated_by,
+});
 
 /// The labels of an artifact, each with the version that it points to.
 pub type Labels = BTreeMap<Label, Version>;
@@ -43,7 +56,8 @@ pub type Labels = BTreeMap<Label, Version>;
 /// Marks the ids of changes to artifacts.
 pub enum ArtifactChange {}
 
-static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<ArtifactChange>)> =
+/// Artifacts of each registry by their last change.
+pub static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<ArtifactChange>)> =
     Index::non_unique("artifacts.by_change", |artifact| {
         Some((artifact.id.registry, artifact.change_id))
     });
@@ -51,6 +65,13 @@ static BY_CHANGE: Index<Artifact, (Id<Registry>, Id<ArtifactChange>)> =
 static BY_TYPE: Index<Artifact, (Id<Registry>, ArtifactType, Id<ArtifactChange>)> =
     Index::non_unique("artifacts.by_type", |artifact| {
         Some((artifact.id.registry, artifact.id.kind, artifact.change_id))
+    });
+
+/// By each of their tags, folded.
+static BY_TAG: Index<Artifact, (Id<Registry>, String, Id<ArtifactChange>)> =
+    Index::of_several("artifacts.by_tag", |artifact| {
+        let keys = tags::keys(&artifact.tags).into_iter();
+        keys.map(|tag| (artifact.id.registry, tag, artifact.change_id)).collect()
     });
 
 static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
@@ -63,56 +84,81 @@ static REGISTRY: Reference<Artifact, Restricted<Registry>> = Reference::cascade(
 impl Record for Artifact {
     const TABLE: &'static str = "artifacts";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE, &BY_TAG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("change_id", "orders changes; it is the id of no record")];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("change_id", "orders changes; it is the id of no record"),
+        ("updated_by", "history: who changed it may have left"),
+    ];
+    const VERSION: u8 = 2;
     type Key = ArtifactId;
     fn key(&self) -> Self::Key {
         self.id.clone()
     }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        upgrade_shorter(version, 1, body)
+    }
 }
 
+/// Who changes an artifact; none if the server itself does.
+pub type By = Option<Id<User>>;
+
 /// Records that `id` has one more version, and notifies those who wait for it.
-pub fn version_added(tx: &mut Tx, id: &ArtifactId, version: &Version) -> Result<()> {
-    let new = |tx: &Tx, latest_version, labels| Artifact {
-        id: id.clone(),
-        latest_version,
-        labels,
-        change_id: tx.new_id(),
-        updated_at: tx.now(),
-    };
+pub fn version_added(tx: &mut Tx, id: &ArtifactId, version: &Version, by: By) -> Result<()> {
     tx.signal(id.topic());
     let Some(old) = tx.get::<Artifact>(id)? else {
-        return tx.insert(&new(tx, version.clone(), BTreeMap::new()));
+        return tx.insert(&Artifact {
+            id: id.clone(),
+            latest_version: version.clone(),
+            labels: BTreeMap::new(),
+            change_id: tx.new_id(),
+            updated_at: tx.now(),
+            tags: Vec::new(),
+            updated_by: by,
+        });
     };
     let is_higher = version.numbers() > old.latest_version.numbers();
     let latest = if is_higher { version } else { &old.latest_version };
-    tx.replace(&old, &new(tx, latest.clone(), old.labels.clone()))
+    let new = Artifact { latest_version: latest.clone(), ..with_change(tx, &old, by) };
+    tx.replace(&old, &new)
 }
 
 /// Records that `id` has lost a version, and notifies those who wait for it. The artifact is
 /// removed with its last version.
-pub fn version_removed(tx: &mut Tx, id: &ArtifactId) -> Result<()> {
+pub fn version_removed(tx: &mut Tx, id: &ArtifactId, by: By) -> Result<()> {
     let old: Artifact = tx.fetch(id)?;
     tx.signal(id.topic());
     let Some(latest_version) = version::highest(&tx.view(), id)? else {
         return tx.remove(&old);
     };
-    let new = Artifact { latest_version, ..with_change(tx, &old) };
+    let new = Artifact { latest_version, ..with_change(tx, &old, by) };
     tx.replace(&old, &new)
 }
 
 /// Replaces the labels of `old`, and notifies those who wait for one of them.
-pub fn set_labels(tx: &mut Tx, old: &Artifact, labels: Labels) -> Result<Artifact> {
-    let new = Artifact { labels, ..with_change(tx, old) };
+pub fn set_labels(tx: &mut Tx, old: &Artifact, labels: Labels, by: By) -> Result<Artifact> {
+    let new = Artifact { labels, ..with_change(tx, old, by) };
     tx.signal(old.id.topic());
     tx.replace(old, &new)?;
     Ok(new)
 }
 
-fn with_change(tx: &Tx, old: &Artifact) -> Artifact {
-    Artifact { change_id: tx.new_id(), updated_at: tx.now(), ..old.clone() }
+/// Replaces the tags of an artifact, if they differ.
+///
+/// # Errors
+/// 404 if there is no such artifact.
+pub fn set_tags(tx: &mut Tx, id: &ArtifactId, tags: Vec<Tag>, by: By) -> Result<Artifact> {
+    let old: Artifact = tx.fetch(id)?;
+    if old.tags == tags {
+        return Ok(old);
+    }
+    let new = Artifact { tags, ..with_change(tx, &old, by) };
+    tx.replace(&old, &new)?;
+    Ok(new)
+}
+
+fn with_change(tx: &Tx, old: &Artifact, by: By) -> Artifact {
+    Artifact { change_id: tx.new_id(), updated_at: tx.now(), updated_by: by, ..old.clone() }
 }
 
 // ── What callers send and see ────────────────────────────────────────────────
@@ -127,6 +173,8 @@ pub struct ArtifactFilter {
     artifact_type: Option<ArtifactType>,
     /// Only those of this name: one, or one of each type.
     prompt_name: Option<String>,
+    /// Only those with all of these tags.
+    tag: Option<Tags>,
 }
 
 impl Input for ArtifactFilter {}
@@ -143,7 +191,9 @@ pub struct ArtifactInfo {
     latest_version: Version,
     /// The labels, each with the version that it points to.
     labels: BTreeMap<Label, Version>,
+    tags: Vec<Tag>,
     updated_at: Time,
+    updated_by: Option<Id<User>>,
     /// What was changed, for the audit log.
     #[serde(skip)]
     about: Option<ResourceRef>,
@@ -169,7 +219,9 @@ impl From<Artifact> for ArtifactInfo {
             name: artifact.id.name,
             latest_version: artifact.latest_version,
             labels: artifact.labels,
+            tags: artifact.tags,
             updated_at: artifact.updated_at,
+            updated_by: artifact.updated_by,
             about: None,
         }
     }
@@ -178,13 +230,33 @@ impl From<Artifact> for ArtifactInfo {
 // ── Operations ───────────────────────────────────────────────────────────────
 
 pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
+    // Who it was is for members; a public registry is read by anyone.
+    let is_member = req.caller_if_any().is_some();
+    let shown = |info: ArtifactInfo| {
+        let updated_by = info.updated_by.filter(|_| is_member);
+        ArtifactInfo { updated_by, ..info }
+    };
+    Ok(listed(view, req)?.map(shown))
+}
+
+fn listed(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<ArtifactInfo>> {
     let registry =
         registries::require_readable(view, req.caller_if_any(), &req.input.registry_ref)?;
-    if let Some(name) = &req.input.prompt_name {
-        return named(view, &registry, req.input.artifact_type, name);
+    let ArtifactFilter { artifact_type: kind, prompt_name, tag, .. } = &req.input;
+    let tags = Wanted::of(tag.as_ref());
+    if let Some(name) = prompt_name {
+        return named(view, &registry, (*kind, &tags), name);
     }
     let registry = registry.id;
-    let page = match req.input.artifact_type {
+    if let Some(tag) = tags.first() {
+        let is_wanted = |artifact: &Artifact| {
+            kind.is_none_or(|kind| artifact.id.kind == kind) && tags.are_in(&artifact.tags)
+        };
+        let prefix = (registry, tag.clone());
+        let page = view.page(&BY_TAG, &prefix, Order::Descending, &req.page, is_wanted)?;
+        return Ok(page.map(ArtifactInfo::from));
+    }
+    let page = match *kind {
         None => view.page(&BY_CHANGE, &registry, Order::Descending, &req.page, |_| true),
         Some(kind) => {
             view.page(&BY_TYPE, &(registry, kind), Order::Descending, &req.page, |_| true)
@@ -193,11 +265,11 @@ pub(super) fn list(view: &View, req: &Req<(), ArtifactFilter>) -> Result<Page<Ar
     Ok(page?.map(ArtifactInfo::from))
 }
 
-/// The artifacts of a name, of one type or all.
+/// The artifacts of a name, of one type or all, that have these tags.
 fn named(
     view: &View,
     registry: &Registry,
-    kind: Option<ArtifactType>,
+    (kind, tags): (Option<ArtifactType>, &Wanted),
     name: &str,
 ) -> Result<Page<ArtifactInfo>> {
     let Ok(name) = ArtifactName::parse(name) else { return Ok(Page::single(vec![])) };
@@ -205,7 +277,7 @@ fn named(
     for one in [ArtifactType::Prompt, ArtifactType::Promptlet] {
         if kind.is_none_or(|kind| kind == one) {
             let id = ArtifactId { registry: registry.id, kind: one, name: name.clone() };
-            found.extend(view.get::<Artifact>(&id)?);
+            found.extend(view.get::<Artifact>(&id)?.filter(|found| tags.are_in(&found.tags)));
         }
     }
     Ok(Page::single(found.into_iter().map(ArtifactInfo::from).collect()))

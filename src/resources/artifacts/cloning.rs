@@ -8,6 +8,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::artifact::{self, Artifact};
 use super::id::{ArtifactId, GENERIC, Model, generic};
 use super::publishing::{ArtifactVersion, Publication, examine_all, publish_all};
 use super::version::VersionRecord;
@@ -101,10 +102,17 @@ pub(super) fn clone(
             _ => Outcome::Partial(Position { next: next.to_text(), resource: None }),
         });
     }
+    let name = to.prompt_name.clone().unwrap_or_else(|| id.name.clone());
+    let made = ArtifactId { registry: target.id, kind: id.kind, name };
+    let is_new = !tx.view().has::<Artifact>(&made)?;
     let published = publish_all(tx, by, &target, clones, calls)?.try_map(|published| {
         let last = published.into_iter().next_back();
         last.ok_or_else(|| Error::internal("a version without any text"))
     })?;
+    if let (Outcome::Done(_), true) = (&published, is_new) {
+        let original: Artifact = tx.fetch(&id)?;
+        artifact::set_tags(tx, &made, original.tags, Some(by))?;
+    }
     Ok(match published {
         Outcome::Done(last) if !is_last => {
             let resource = ResourceRef::id(last.row.id);

@@ -42,7 +42,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted
     let version = rows[0].version.clone();
     require_unlabelled(&tx.view(), &id, &version)?;
     rows.iter().try_for_each(|row| tx.remove(row))?;
-    artifact::version_removed(tx, &id)?;
+    artifact::version_removed(tx, &id, Some(req.caller().user()))?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": id.kind, "name": id.name, "version": version,

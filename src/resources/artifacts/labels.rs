@@ -90,7 +90,8 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> 
     let versions = [before.as_ref(), Some(&version)];
     label_history::record(tx, req, &id, label, versions)?;
     let about = label_history::audited(&registry, &id, label, versions);
-    Ok(ArtifactInfo::from(set_labels(tx, &old, labels)?).about(about))
+    let by = Some(req.caller().user());
+    Ok(ArtifactInfo::from(set_labels(tx, &old, labels, by)?).about(about))
 }
 
 /// Requires that a label points to the version that the caller moves it from, if the caller says.
@@ -127,7 +128,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     let versions = [Some(&before), None];
     label_history::record(tx, req, &id, &label, versions)?;
     let about = label_history::audited(&registry, &id, &label, versions);
-    set_labels(tx, &old, labels)?;
+    set_labels(tx, &old, labels, Some(req.caller().user()))?;
     Ok(Deleted::new(label).about(about))
 }
 

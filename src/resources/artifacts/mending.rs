@@ -87,7 +87,7 @@ fn add_artifacts(tx: &mut Tx) -> Result<Option<&'static str>> {
         |view, row| Ok(!view.has::<Artifact>(&row.of)?),
     )?;
     for row in &rows {
-        artifact::version_added(tx, &row.of, &row.version)?;
+        artifact::version_added(tx, &row.of, &row.version, None)?;
     }
     Ok(rows.first().map(|_| "an artifact was gone, and its versions were not"))
 }
@@ -116,8 +116,8 @@ fn correct_artifacts(tx: &mut Tx) -> Result<Option<&'static str>> {
     )?;
     for old in &artifacts {
         let labels = labels_of(&tx.view(), old)?;
-        let new = artifact::set_labels(tx, old, labels)?;
-        artifact::version_removed(tx, &new.id)?;
+        let new = artifact::set_labels(tx, old, labels, None)?;
+        artifact::version_removed(tx, &new.id, None)?;
     }
     Ok(artifacts.first().map(|_| "a version that it refers to is gone"))
 }

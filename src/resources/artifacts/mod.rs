@@ -25,6 +25,8 @@ mod mending;
 mod metadata;
 mod prompts;
 mod publishing;
+mod searched;
+mod tagging;
 pub mod variables;
 mod version;
 mod versions;
@@ -34,6 +36,7 @@ use crate::api::Resource;
 pub use artifact::Artifact;
 pub use id::{ArtifactId, generic};
 pub use publishing::{Publication, publish};
+pub use searched::{SearchedText, each_text};
 pub use version::{Numbers, VersionRecord, numbers};
 pub use versions::{none_selected, resolve, text};
 
@@ -45,6 +48,7 @@ pub const RESOURCE: Resource = Resource {
         &artifact::RESOURCE,
         &version::RESOURCE,
         &metadata::RESOURCE,
+        &tagging::RESOURCE,
         &publishing::RESOURCE,
         &versions::RESOURCE,
         &content::RESOURCE,

@@ -7,12 +7,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::artifact::{self, Artifact};
 use super::compiling::{CompiledSource, compile};
 use super::id::{ArtifactId, Model, generic};
 use super::label_history::audited_name;
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
-use super::{artifact, metadata, versions};
+use super::{metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
@@ -21,6 +22,7 @@ use crate::base::{
 use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};
+use crate::resources::tags::{self, Tags};
 use crate::store::{Tx, View};
 use crate::templates::{self, Diagnostic};
 
@@ -60,9 +62,15 @@ pub struct NewArtifactVersion {
     metadata: Option<JsonMap>,
     /// What changed and why.
     message: Option<VersionMessage>,
+    /// The tags of the artifact, if this is its first version; one that exists keeps its own.
+    tags: Option<Tags>,
 }
 
-impl Input for NewArtifactVersion {}
+impl Input for NewArtifactVersion {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        tags::check(self.tags.as_ref(), issues);
+    }
+}
 
 /// A version for one model, with its texts.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -340,7 +348,7 @@ fn store(tx: &mut Tx, registry: &Registry, prepared: &PreparedVersion) -> Result
     metadata::add(tx, row, metadata)?;
     version::add_imports(tx, row)?;
     version::add_variables(tx, row)?;
-    artifact::version_added(tx, &row.of, &row.version)?;
+    artifact::version_added(tx, &row.of, &row.version, Some(row.published_by))?;
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": row.of.kind, "name": row.of.name, "version": row.version,
@@ -380,7 +388,14 @@ pub(super) fn create(
         message: new.message.clone(),
         path: "source",
     };
-    publish(tx, req.caller().user(), &registry, publication, calls)
+    let (kind, name) = (publication.kind, publication.name.clone());
+    let of = ArtifactId { registry: registry.id, kind, name };
+    let is_new = !tx.view().has::<Artifact>(&of)?;
+    let published = publish(tx, req.caller().user(), &registry, publication, calls)?;
+    if let (Outcome::Done(_), true, Some(tags)) = (&published, is_new, &new.tags) {
+        artifact::set_tags(tx, &of, tags.to_vec(), Some(req.caller().user()))?;
+    }
+    Ok(published)
 }
 
 // ── Routes ───────────────────────────────────────────────────────────────────

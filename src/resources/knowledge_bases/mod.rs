@@ -25,6 +25,7 @@ mod ranking;
 mod search;
 mod segmentation;
 mod terms;
+mod texts;
 mod uploads;
 mod varint;
 mod words;
@@ -40,7 +41,9 @@ use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub use extraction::{Format, MAX_FILE_BYTES, child_output};
 pub use knowledge_base::KnowledgeBase;
-use language::Language;
+pub use language::Language;
+pub use passages::Highlight;
+pub use texts::TextSearch;
 
 /// Knowledge bases, their documents and the index of these.
 pub const RESOURCE: Resource = Resource {

@@ -49,11 +49,24 @@ pub fn passage(
     let from = at.saturating_sub(BEFORE_BYTES);
     let bytes = (BEFORE_BYTES + AFTER_BYTES) as usize;
     let (begin, text) = text_from(view, content, from, bytes)?;
-    let start = boundary_before(&text, (from as usize).saturating_sub(begin));
-    let end = boundary_before(&text, start + bytes);
+    Ok(cut((&text, begin), (at, from), query))
+}
+
+/// Returns the passage of a text for a query, at or near this offset.
+pub fn passage_within(text: &str, at: usize, query: &Query) -> Passage {
+    // Texts are far smaller than 4 GiB.
+    let at = u32::try_from(at).unwrap_or(u32::MAX);
+    cut((text, 0), (at, at.saturating_sub(BEFORE_BYTES)), query)
+}
+
+/// The passage of a part of a text that begins at `begin`, near `at`; it is looked for from `from` on.
+fn cut((text, begin): (&str, usize), (at, from): (u32, u32), query: &Query) -> Passage {
+    let bytes = (BEFORE_BYTES + AFTER_BYTES) as usize;
+    let start = boundary_before(text, (from as usize).saturating_sub(begin));
+    let end = boundary_before(text, start + bytes);
     let text = &text[start..end];
     let hit = boundary_before(text, (at as usize).saturating_sub(begin + start));
-    Ok(best_passage((text, hit), begin + start == 0, |written| query.part_of(written)))
+    best_passage((text, hit), begin + start == 0, |written| query.part_of(written))
 }
 
 /// A word of the query, with its bytes in a text.

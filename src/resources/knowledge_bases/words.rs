@@ -195,13 +195,22 @@ impl DocumentWords {
 impl DocumentWords {
     /// Adds the stems of the words in a language: those by which a word is not found anyway. Of 50,000
     /// words it takes some 0.5 s.
-    pub fn with_stems(mut self, language: Language) -> Self {
+    pub fn with_stems(self, language: Language) -> Self {
+        self.with_stems_of(language, |_| true)
+    }
+
+    /// The same of those words alone that are `wanted`, without their accents.
+    pub fn with_stems_of(mut self, language: Language, wanted: impl Fn(&str) -> bool) -> Self {
         let mut stems = Terms::new();
         for (word, term) in &self.terms {
             if word.starts_with(['~', '&', '^']) {
                 continue;
             }
-            let (stem, bare) = (language.stem(word), bare(word));
+            let bare = bare(word);
+            if !wanted(&bare) {
+                continue;
+            }
+            let stem = language.stem(word);
             let other = language.stem_without_accents(word, &stem);
             for stem in [Some(stem), other].into_iter().flatten().filter(|stem| *stem != bare) {
                 stems.entry(language.stem_term(&stem)).or_default().merge(*term);

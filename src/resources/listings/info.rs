@@ -7,6 +7,7 @@ use super::history::{VerificationRecord, history};
 use super::listing::{CardState, ContactPolicy, Listing, ListingProfile, ListingVisibility};
 use super::public::{PublicListing, is_verified};
 use crate::api::{Output, ResourceRef};
+use crate::auth::User;
 use crate::base::{Description, Handle, Id, Name, PublicKey, Result, Skill, StableKey, Time};
 use crate::store::View;
 
@@ -45,6 +46,7 @@ pub struct OwnListingInfo {
     contact_policy: ContactPolicy,
     /// The state of the agent card, which is served while it is `published`.
     card_state: CardState,
+    updated_by: Option<Id<User>>,
     /// The last 50 verifications, newest first.
     verification_history: Vec<VerificationRecord>,
 }
@@ -73,11 +75,12 @@ impl Output for VisibleListing {
 /// Returns a listing as its owners see it.
 pub fn own(view: &View, listing: Listing) -> Result<OwnListingInfo> {
     let verification_history = history(view, listing.id)?;
-    let Listing { id, profile, visibility, contact_policy, card_state, .. } = listing;
+    let Listing { id, profile, visibility, contact_policy, card_state, updated_by, .. } = listing;
     Ok(OwnListingInfo {
         listing: info(view, id, profile, visibility)?,
         contact_policy,
         card_state,
+        updated_by,
         verification_history,
     })
 }

@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::Restricted;
+use crate::auth::{Restricted, User};
 use crate::base::{
     Description, Domain, Handle, Id, Name, PublicKey, Result, Skill, StableKey, Time,
 };
@@ -25,6 +25,8 @@ pub struct Listing {
     pub card_state: CardState,
     /// The form of its terms in the index.
     pub term_form: TermForm,
+    /// Who last changed it; none if an earlier release did.
+    pub updated_by: Option<Id<User>>,
 }
 }
 
@@ -144,13 +146,15 @@ impl Record for Listing {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_HANDLE, &BY_DOMAIN, &BY_AGENT, &EARLIER_TERMS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
-    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("updated_by", "history: who changed it may have left")];
+    const VERSION: u8 = 3;
     type Key = Id<Listing>;
     fn key(&self) -> Self::Key {
         self.id
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        upgrade_shorter(version, 1, body)
+        upgrade_shorter(version, 2, body)
     }
 }
 

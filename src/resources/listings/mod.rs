@@ -229,6 +229,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewListing>) -> Result<OwnListingInfo> {
         contact_policy: new.contact_policy.unwrap_or_default(),
         card_state: new.card_state.unwrap_or_default(),
         term_form: TermForm::NEWEST,
+        updated_by: Some(req.caller().user()),
     };
     save(tx, None, &listing)?;
     info::own(&tx.view(), listing)
@@ -268,7 +269,7 @@ fn update(tx: &mut Tx, req: &Req<Id<Listing>, ListingPatch>) -> Result<OwnListin
     new.contact_policy = patch.contact_policy.unwrap_or(new.contact_policy);
     new.card_state = patch.card_state.unwrap_or(new.card_state);
     if new != old {
-        new.profile.updated_at = tx.now();
+        (new.profile.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
         new.term_form = TermForm::NEWEST;
         save(tx, Some(&old), &new)?;
     }

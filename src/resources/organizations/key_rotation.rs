@@ -117,8 +117,8 @@ mod tests {
     use crate::base::Kind;
     use crate::outbox::EventType;
     use crate::resources::organizations::key_expiry::tests::swept;
-    use crate::resources::organizations::keys::record_key_usage;
     use crate::resources::organizations::keys::tests::{listed, make, names, revoked, works};
+    use crate::resources::organizations::keys::{create_key, record_key_usage};
     use crate::resources::testing::Fixture;
     use serde_json::{Value, json};
 
@@ -244,6 +244,34 @@ mod tests {
         assert_eq!(again().code(), "api_key_rotated");
         fixture.pass_secs(DAY_SECS);
         assert!(!works(&fixture, &old));
+        fixture.assert_sound();
+    }
+
+    #[test]
+    fn who_has_all_keys_rotates_one_after_another() {
+        let fixture = Fixture::new();
+        let old =
+            [of_member(&fixture, json!({"name": "a"})), of_member(&fixture, json!({"name": "b"}))];
+        let Principal::Caller(caller) = &fixture.member else { panic!("a member is a caller") };
+        let user = caller.user();
+        let fill = move |tx: &mut Tx| -> Result<()> {
+            let name = crate::base::Name::parse("more").unwrap();
+            for _ in 2..1000 {
+                create_key(tx, tx.org(), user, user, KeySettings::full(&name, false))?;
+            }
+            Ok(())
+        };
+        fixture.store.write_blocking(fixture.org, fill).unwrap();
+        let first = rotated(&fixture, old[0].about.id, json!({})).unwrap();
+        assert!(works(&fixture, &old[0]) && works(&fixture, &first));
+        let second = || rotated(&fixture, old[1].about.id, json!({}));
+        assert_eq!(second().err().unwrap().code(), "too_many_api_keys");
+        revoked(&fixture, &old[0]).unwrap();
+        assert!(works(&fixture, &second().unwrap()));
+        assert_eq!(
+            make(&fixture, &fixture.member, json!({"name": "b"})).err().unwrap().code(),
+            "too_many_api_keys"
+        );
         fixture.assert_sound();
     }
 

@@ -93,6 +93,11 @@ impl Output for ApiKeyCreated {
             None => made,
         })
     }
+
+    fn also(&self) -> Option<ResourceRef> {
+        let old = ResourceRef::id(self.about.replaces?)?;
+        Some(old.with_detail(format!("replaced by {}", self.about.id)))
+    }
 }
 
 /// An API key to create.
@@ -276,13 +281,15 @@ pub(super) fn issue(
     settings: KeySettings,
 ) -> Result<ApiKeyCreated> {
     require_readable(&tx.view(), user, &settings.access)?;
+    // A successor may be one more while both live: who has all keys can replace one after another.
+    let most = MAX_KEYS + usize::from(settings.replaces.is_some());
     // An expired key counts until the sweep deletes it, at most a minute later.
-    let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), user), MAX_KEYS)?;
-    if keys == MAX_KEYS {
+    let keys = tx.view().count(&KEYS_BY_USER, &(tx.org(), user), most)?;
+    if keys == most {
         let whose = if user == caller.user() { "you have" } else { "the service account has" };
         return Err(Error::conflict(
             "too_many_api_keys",
-            format!("{whose} {MAX_KEYS} API keys in this organization; revoke one first"),
+            format!("{whose} {keys} API keys in this organization; revoke one first"),
         ));
     }
     let (key, text) = create_key(tx, tx.org(), user, caller.user(), settings)?;

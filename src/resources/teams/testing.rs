@@ -62,6 +62,7 @@ pub fn insert_agent(tx: &mut Tx, stable_key: &str) -> Result<Id<Agent>> {
         places: Some(vec![]),
         paused: None,
         updated_by: None,
+        tags: vec![],
     };
     let id = agent.id;
     tx.insert(&Restricted::new(agent))?;

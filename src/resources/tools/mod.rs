@@ -16,6 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::environments::{self, Environment};
+use super::tags::{self, Tags, Wanted};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, Restricted, ScopeName};
 use crate::base::{
@@ -23,7 +24,7 @@ use crate::base::{
 };
 use crate::store::{Key, ListSource, Order, Page, TableInfo, Tx, View};
 
-use tool::BY_KIND;
+use tool::{BY_KIND, BY_TAG};
 pub use tool::{Tool, ToolKind};
 pub use versions::{IsDeployed, ToolVersion, version};
 
@@ -60,12 +61,14 @@ pub struct NewTool {
     provider_config: Option<JsonMap>,
     description: Option<Description>,
     prompt: Option<Prompt>,
+    tags: Option<Tags>,
     /// About its first version: why there is such a tool.
     message: Option<VersionMessage>,
 }
 
 impl Input for NewTool {
     fn check(&self, issues: &mut Vec<Issue>) {
+        tags::check(self.tags.as_ref(), issues);
         check_config(self.provider_config.as_ref(), issues);
     }
 }
@@ -94,6 +97,8 @@ pub struct ToolPatch {
     #[serde(rename = "type")]
     kind: Option<ToolKind>,
     provider_config: Option<JsonMap>,
+    /// All of its tags from now on.
+    tags: Option<Tags>,
     /// The new version, not lower than the current one.
     version: Option<Version>,
     /// The number of the version to increase; not together with `version`.
@@ -107,6 +112,7 @@ pub struct ToolPatch {
 
 impl Input for ToolPatch {
     fn check(&self, issues: &mut Vec<Issue>) {
+        tags::check(self.tags.as_ref(), issues);
         check_config(self.provider_config.as_ref(), issues);
         if self.version.is_some() && self.bump_version.is_some() {
             issues.push(Issue::new("bumpVersion", "must not be sent together with version"));
@@ -139,6 +145,8 @@ pub struct ToolFilter {
     /// Only tools of exactly this type.
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Only those with all of these tags.
+    tag: Option<Tags>,
 }
 
 impl Input for ToolFilter {}
@@ -146,7 +154,15 @@ impl Input for ToolFilter {}
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), ToolFilter>) -> Result<Page<Tool>> {
-    match &req.input.kind {
+    let ToolFilter { kind, tag } = &req.input;
+    let tags = Wanted::of(tag.as_ref());
+    if let Some(tag) = tags.first() {
+        let is_of_kind = |tool: &Tool| kind.as_ref().is_none_or(|kind| *tool.kind == **kind);
+        return view.page(&BY_TAG, tag, Order::Descending, &req.page, |tool| {
+            is_of_kind(tool) && tags.are_in(&tool.tags)
+        });
+    }
+    match kind {
         None => view.page(ListSource::TABLE, &(), Order::Descending, &req.page, |_| true),
         Some(kind) => view.page(&BY_KIND, kind, Order::Descending, &req.page, |_| true),
     }
@@ -170,6 +186,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewTool>) -> Result<Tool> {
         created_at: tx.now(),
         updated_by: Some(req.caller().user()),
         updated_at: tx.now(),
+        tags: new.tags.as_deref().unwrap_or_default().to_vec(),
     };
     tx.insert(&tool)?;
     variables::update(tx, tool.id, &JsonMap::default(), &tool.provider_config)?;
@@ -198,10 +215,14 @@ pub fn update(
         check_message(&tx.view(), &old, message.as_ref())?;
     }
     if new != old {
+        // Tags are of the tool, not of a version.
+        let has_other_content = Tool { tags: old.tags.clone(), ..new.clone() } != old;
         (new.updated_by, new.updated_at) = (Some(req.caller().user()), tx.now());
         tx.replace(&old, &new)?;
         variables::update(tx, new.id, &old.provider_config, &new.provider_config)?;
-        versions::store(tx, &new, (req.caller().user(), message), is_deployed)?;
+        if has_other_content {
+            versions::store(tx, &new, (req.caller().user(), message), is_deployed)?;
+        }
     }
     for id in environments.into_keys() {
         let reference = (new.id.cast(), &new.version);
@@ -237,6 +258,7 @@ fn patched(old: &Tool, patch: &ToolPatch) -> Result<Tool> {
     patch.prompt.clone().apply(&mut new.prompt);
     new.kind = patch.kind.clone().unwrap_or(new.kind);
     new.provider_config = patch.provider_config.clone().unwrap_or(new.provider_config);
+    new.tags = patch.tags.as_deref().map_or(new.tags, <[_]>::to_vec);
     new.version = match (&patch.version, patch.bump_version) {
         (Some(version), _) if version.numbers() < old.version.numbers() => {
             return Err(Error::conflict(

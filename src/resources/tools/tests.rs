@@ -222,7 +222,8 @@ fn a_type_filters_exactly() {
         make(&fixture, json!({"name": name, "type": kind})).unwrap();
     }
     let names = |kind: Option<&str>| {
-        let page = fixture.read(list, (), ToolFilter { kind: kind.map(String::from) }).unwrap();
+        let page =
+            fixture.read(list, (), ToolFilter { kind: kind.map(String::from), tag: None }).unwrap();
         page.items.into_iter().map(|tool| tool.name.into_string()).collect::<Vec<_>>()
     };
     assert_eq!(names(Some("http")), ["c", "a"]);

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use crate::api::{Output, ResourceRef};
 use crate::auth::User;
-use crate::base::{Description, Id, JsonMap, Name, Prompt, Result, Text, Time, Version};
+use crate::base::{Description, Id, JsonMap, Name, Prompt, Result, Tag, Text, Time, Version};
 use crate::resources::environments::{self, ToolReference};
+use crate::resources::tags;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, codec, no_upgrade,
 };
@@ -35,6 +36,7 @@ pub struct Tool {
     pub updated_by: Option<Id<User>>,
     /// When any field last changed.
     pub updated_at: Time,
+    pub tags: Vec<Tag>,
 }
 crate::base::portable!(Tool {
     id,
@@ -48,6 +50,7 @@ crate::base::portable!(Tool {
     created_at,
     updated_by,
     updated_at,
+    tags,
 });
 
 /// A tool as stored in version 1, without who changed it. Its fields never change.
@@ -81,6 +84,7 @@ impl From<ToolV1> for Tool {
             created_at,
             updated_by: None,
             updated_at,
+            tags: Vec::new(),
         }
     }
 }
@@ -95,6 +99,10 @@ impl Output for Tool {
 pub static BY_KIND: Index<Tool, ToolKind> =
     Index::non_unique("tools.by_type", |tool| Some(tool.kind.clone()));
 
+/// Tools by each of their tags, folded.
+pub static BY_TAG: Index<Tool, String> =
+    Index::of_several("tools.by_tag", |tool| tags::keys(&tool.tags));
+
 /// Declared here because environments know only the tool's id. At most one row per environment.
 static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
     &["tool"],
@@ -106,9 +114,9 @@ static IN_USE: Reference<ToolReference, Tool> = Reference::cascade(
 impl Record for Tool {
     const TABLE: &'static str = "tools";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND, &BY_TAG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("created_by", "history: who made it may have left"),
         ("updated_by", "history: who changed it may have left"),
@@ -120,6 +128,7 @@ impl Record for Tool {
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
         match version {
             1 => Ok(codec::decode_body::<ToolV1>(body)?.into()),
+            2 => codec::decode_shorter(body),
             _ => Err(no_upgrade::<Self>(version)),
         }
     }

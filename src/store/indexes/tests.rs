@@ -298,3 +298,48 @@ fn on_a_file_the_indexes_of_the_next_release_are_built_when_it_is_opened() {
     let old = Redb::open(&path, table_names(OLD)).unwrap().snapshot().unwrap();
     old.scan("rows.by_end", ALL, Order::Ascending, &mut |_, _| panic!("an entry")).unwrap();
 }
+
+/// Each letter of a name, also one that is in it twice.
+static BY_LETTER: Index<Row<3>, String> = Index::of_several("rows.by_letter", |row| {
+    row.name.chars().filter(|c| c.is_alphabetic()).map(String::from).collect()
+});
+
+impl Record for Row<3> {
+    const TABLE: &'static str = "rows";
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_LETTER];
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+#[test]
+fn an_index_of_several_keys_is_built_for_what_is_stored_and_kept_by_each_change() {
+    const LETTERS: &[TableInfo] = &[TableInfo::of::<Row<3>>()];
+    let mut storage = filled(4);
+    build(&mut storage, LETTERS, &|_| {}).unwrap();
+    let store = storage.start(LETTERS);
+    let found = |letter: &str| -> Vec<u32> {
+        let all = |view: &crate::store::View| view.all(&BY_LETTER, &letter.to_string());
+        store.read_now(org(1), all).unwrap().iter().map(|row: &Row<3>| row.id).collect()
+    };
+    assert_eq!(found("m"), [0, 1, 2, 3]);
+    let change = |name: &'static str| {
+        let write = move |tx: &mut Tx| {
+            let old: Row<3> = tx.fetch(&2)?;
+            tx.replace(&old, &Row { name: name.into(), ..old.clone() })
+        };
+        store.write_blocking(org(1), write).unwrap();
+    };
+    change("moon");
+    assert_eq!((found("o"), found("m"), found("a")), (vec![2], vec![0, 1, 2, 3], vec![0, 1, 3]));
+    change("42");
+    assert_eq!((found("o"), found("m")), (vec![], vec![0, 1, 3]));
+    store.write_blocking(org(1), |tx| tx.insert(&row::<3>(9))).unwrap();
+    store.write_blocking(org(1), |tx| tx.remove(&row::<3>(1))).unwrap();
+    assert_eq!(found("e"), [0, 3, 9]);
+    let findings = store.check(LETTERS).unwrap();
+    assert_eq!((findings.wrong, findings.records), (0, 8), "{:?}", findings.messages);
+    drop(store);
+    build(&mut storage, LETTERS, &|_| panic!("nothing differs")).unwrap();
+}

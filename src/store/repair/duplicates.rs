@@ -84,10 +84,9 @@ fn groups_in(
     (damaged.progress)(&format!("comparing {index}"));
     let each_entry = |each: &mut dyn FnMut(Vec<u8>, &[u8])| {
         damaged.each_row(table, &mut |key, value| {
-            if damaged.is_readable(table, key, value)
-                && let Some((entry, _)) = table.entry(place, key, value)?
-            {
-                each(entry, key);
+            if damaged.is_readable(table, key, value) {
+                let entries = table.entries(place, key, value)?.into_iter();
+                entries.for_each(|(entry, _)| each(entry, key));
             }
             Ok(())
         })

@@ -101,6 +101,11 @@ pub const LISTED: &[Listed] = &[
         let query = format!("registryRef={}&promptName={}", w.named("vault"), w.prompt());
         (format!("/registries/artifact-versions?{query}&version=1.0.0"), Value::Null)
     }),
+    ("PATCH /registries/artifacts", RESTRICTED_WRITE, |w| {
+        let tags =
+            json!({"registryRef": w.named("vault"), "promptName": w.prompt(), "tags": ["x"]});
+        ("/registries/artifacts".into(), tags)
+    }),
     ("PATCH /registries/artifacts/labels", RESTRICTED_WRITE, |w| {
         ("/registries/artifacts/labels".into(), w.label(&w.prompt()))
     }),

@@ -69,7 +69,7 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
             told(api.patch_if(&path, body, &tag)?)
         }
         Step::Remove { resource, .. } => remove(api, remote, resource),
-        Step::Publish { .. } | Step::Label { to: Some(_), .. } => {
+        Step::Publish { .. } | Step::Tag { .. } | Step::Label { to: Some(_), .. } => {
             let Request { method, path, body } = required(&remote.known, step)?;
             Ok(api.send(method, &path, &body).map(drop)?)
         }
@@ -131,6 +131,13 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
             // Only from where the plan saw it.
             body["from"] = json!(from);
             (Method::Patch, "/registries/artifacts/labels".into(), body)
+        }
+        Step::Tag { artifact, from, to } => {
+            let mut body = named(known, artifact);
+            body["tags"] = json!(to);
+            // Only if they are as the plan saw them.
+            body["from"] = json!(from);
+            (Method::Patch, "/registries/artifacts".into(), body)
         }
         Step::Remove { .. } | Step::Label { to: None, .. } | Step::Unpublish { .. } => {
             return Ok(None);

@@ -8,7 +8,7 @@ use super::kind::{Absent, Access, Fields, Kind, child_name};
 use super::kinds::{KINDS, REGISTRY, children_of};
 use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, numbers};
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::base::{ArtifactName, Label, Version, lines};
+use crate::base::{ArtifactName, Label, Tag, Version, lines};
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -194,12 +194,26 @@ impl Parsing {
                 return Err(format!(": another file has the label {:?}, too", key.1));
             }
         }
+        if let Some(tags) = parsed.tags {
+            self.tags(&name.artifact, tags)?;
+        }
         let text =
             Text { source: parsed.source, metadata: parsed.metadata, message: parsed.message };
         match self.state.versions.insert(name.clone(), text) {
             None => Ok(()),
             Some(_) => Err(format!(": another file has {name}, too")),
         }
+    }
+
+    fn tags(&mut self, artifact: &ArtifactKey, tags: Vec<String>) -> Result<(), String> {
+        for tag in &tags {
+            Tag::parse(&**tag).map_err(|why| format!(": the tag {tag:?} {why}"))?;
+        }
+        let before = self.state.tags.insert(artifact.clone(), tags.clone());
+        if before.is_some_and(|before| before != tags) {
+            return Err(format!(": another file has other tags of {artifact}; keep one"));
+        }
+        Ok(())
     }
 
     fn check_registries(&mut self) {
@@ -317,7 +331,7 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
     if version.model != GENERIC {
         front.insert("model", version.model.clone().into());
     }
-    // A label is on a version for all models, and so in one of its files.
+    // A label is on a version for all models, and so in one of its files; tags are of all versions.
     let others = state.models_of(&version.artifact, version.numbers);
     let mut models: Vec<&str> = others.map(|other| other.model.as_str()).collect();
     models.sort_by_key(|model| (*model != GENERIC, *model));
@@ -329,6 +343,11 @@ fn prompt_text(state: &State<Text>, version: &VersionName, text: &Text) -> Strin
         let here: Vec<Value> = here.map(|((_, label), _)| label.clone().into()).collect();
         if !here.is_empty() {
             front.insert("labels", here.into());
+        }
+        let mut others = state.versions_from(&version.artifact, version.numbers);
+        let is_highest = others.all(|(other, _)| other.numbers == version.numbers);
+        if let Some(tags) = state.tags.get(&version.artifact).filter(|_| is_highest) {
+            front.insert("tags", tags.clone().into());
         }
     }
     if let Some(message) = &text.message {
@@ -364,6 +383,30 @@ mod tests {
         assert_eq!(state.labels.values().collect::<Vec<_>>(), ["1.2.0"]);
         let Ok(tree) = to_tree(&state) else { panic!("it has file names") };
         assert!(tree["registries/main/prompts/a.md"].contains("labels = [\"production\"]"));
+    }
+
+    #[test]
+    fn tags_are_in_one_file_of_an_artifact_that_of_its_highest_version() {
+        let prompt = |version: &str, more: &str| {
+            format!("+++\nversion = \"{version}\"\nlabels = [\"v{version}\"]\n{more}+++\nHi\n")
+        };
+        let (one, two) = (prompt("1.0.0", ""), prompt("2.0.0", "tags = [\"B\", \"a\"]\n"));
+        let of_model = prompt("2.0.0", "model = \"m\"\n");
+        let at = |file: &str| format!("registries/main/prompts/{file}.md");
+        let files = [(at("a@1.0.0"), one), (at("a"), two), (at("a~m"), of_model)];
+        let files: Vec<_> = files.iter().map(|(path, text)| (&**path, &**text)).collect();
+        let state = parsed(&[&[REGISTRY_TOML], &files[..]].concat()).unwrap();
+        assert_eq!(state.tags.values().collect::<Vec<_>>(), [&["B", "a"]]);
+        let Ok(tree) = to_tree(&state) else { panic!("it has file names") };
+        let with_tags: Vec<_> = tree.iter().filter(|(_, text)| text.contains("tags")).collect();
+        assert!(with_tags.len() == 1 && *with_tags[0].0 == at("a"), "{tree:?}");
+
+        let other = prompt("1.0.0", "tags = []\n");
+        let refused = parsed(&[REGISTRY_TOML, files[1], (&at("a@1.0.0"), &other)]).unwrap_err();
+        assert!(refused.contains("another file has other tags of prompt main/a"), "{refused}");
+        let wrong = prompt("1.0.0", "tags = [\"a,b\"]\n");
+        let refused = parsed(&[REGISTRY_TOML, (&at("a"), &wrong)]).unwrap_err();
+        assert!(refused.contains("the tag \"a,b\" must not contain commas"), "{refused}");
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Pull {
         let mut pulled = State {
             resources: state.resources.clone(),
             labels: state.labels.clone(),
+            tags: state.tags.clone(),
             ..State::default()
         };
         if !remote.known.has_fleets {

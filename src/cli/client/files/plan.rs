@@ -39,6 +39,12 @@ pub enum Step {
         from: Option<String>,
         to: Option<String>,
     },
+    /// Replaces the tags of an artifact.
+    Tag {
+        artifact: ArtifactKey,
+        from: Vec<String>,
+        to: Vec<String>,
+    },
     /// Removes a version, for all models.
     Unpublish {
         artifact: ArtifactKey,
@@ -79,6 +85,9 @@ impl Step {
             Step::Label { artifact, label, from, to } => {
                 json!({"label": label, "of": artifact.to_string(), "from": from, "to": to})
             }
+            Step::Tag { artifact, from, to } => {
+                json!({"tag": artifact.to_string(), "from": from, "to": to})
+            }
             Step::Unpublish { artifact, version, hashes } => {
                 json!({"unpublish": artifact.to_string(), "version": version, "texts": hashes})
             }
@@ -106,6 +115,7 @@ impl Step {
                 (Some(from), Some(to)) => format!("~ label {label} of {artifact}: {from} -> {to}"),
                 (_, None) => format!("- label {label} of {artifact}"),
             },
+            Step::Tag { artifact, to, .. } => format!("~ tags of {artifact}: {}", to.join(", ")),
             Step::Unpublish { artifact, version, .. } => format!("- {artifact}@{version}"),
         }
     }
@@ -149,6 +159,7 @@ pub fn plan(
         if kind == LAST_BEFORE_TEXTS {
             planning.versions(sorted);
             planning.labels();
+            planning.tags();
         }
     }
     planning.removals(prune);
@@ -231,6 +242,16 @@ impl Planning<'_> {
                     from,
                     to: Some(version.clone()),
                 });
+            }
+        }
+    }
+
+    fn tags(&mut self) {
+        for (artifact, to) in &self.local.tags {
+            let from = self.remote.state.tags.get(artifact).cloned().unwrap_or_default();
+            if from != *to {
+                let (artifact, to) = (artifact.clone(), to.clone());
+                self.plan.steps.push(Step::Tag { artifact, from, to });
             }
         }
     }

@@ -168,7 +168,7 @@ impl Remote {
         let mut lists = api.lists_in_org(&wanted)?.into_iter();
         for slug in &slugs {
             for artifact in [lists.next(), lists.next()].into_iter().flatten() {
-                self.labels(slug, &artifact?);
+                self.labels_and_tags(slug, &artifact?);
             }
             for versions in [lists.next(), lists.next()].into_iter().flatten() {
                 self.versions(slug, versions?);
@@ -185,11 +185,15 @@ impl Remote {
         Ok(())
     }
 
-    fn labels(&mut self, registry: &str, artifacts: &[Value]) {
+    fn labels_and_tags(&mut self, registry: &str, artifacts: &[Value]) {
         for artifact in artifacts {
             let key = artifact_key(registry, artifact);
             for (label, version) in artifact["labels"].as_object().into_iter().flatten() {
                 self.state.labels.insert((key.clone(), label.clone()), text(version));
+            }
+            let tags = tags(artifact);
+            if !tags.is_empty() {
+                self.state.tags.insert(key, tags);
             }
         }
     }
@@ -259,6 +263,11 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// The tags of an artifact.
+fn tags(artifact: &Value) -> Vec<String> {
+    artifact["tags"].as_array().into_iter().flatten().map(text).collect()
 }
 
 fn artifact_key(registry: &str, item: &Value) -> ArtifactKey {

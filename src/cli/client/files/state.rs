@@ -93,6 +93,8 @@ pub struct State<V> {
     pub versions: BTreeMap<VersionName, V>,
     /// The version of each label.
     pub labels: BTreeMap<(ArtifactKey, String), String>,
+    /// The tags of artifacts that say some.
+    pub tags: BTreeMap<ArtifactKey, Vec<String>>,
 }
 
 impl<V> State<V> {

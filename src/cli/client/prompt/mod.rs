@@ -8,13 +8,14 @@ mod labels;
 mod newest;
 mod publish;
 mod read;
+mod tag;
 mod unpublished;
 mod which;
 
 use crate::cli::commands::commands;
 
 commands! {
-    /// Read, check, publish, import and promote prompts
+    /// Read, check, publish, import, tag and promote prompts
     #[command(
         after_help = "A prompt is named REGISTRY/NAME, or ORG/REGISTRY/NAME; where a version is \
                       read, @ and a version, a range or a label may follow: \
@@ -29,6 +30,7 @@ commands! {
         Check(check::Check),
         Publish(publish::Publish),
         Import(import::Import),
+        Tag(tag::Tag),
         Promote(labels::Promote),
         Rollback(labels::Rollback),
     }

@@ -49,6 +49,11 @@ pub struct Publish {
     #[arg(long, short, value_name = "TEXT")]
     message: Option<String>,
 
+    /// Tag of the artifact, if this is its first version, several times for several; by default those
+    /// of the front matter
+    #[arg(long = "tag", value_name = "TAG", value_delimiter = ',')]
+    tags: Vec<String>,
+
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -101,6 +106,11 @@ impl Publish {
             // A server of 0.1.0 does not know the field.
             if let Some(message) = self.message.as_ref().or(file.message.as_ref()) {
                 body["message"] = json!(message);
+            }
+            let of_file = file.tags.as_deref().unwrap_or_default();
+            let tags = if self.tags.is_empty() { of_file } else { &self.tags };
+            if !tags.is_empty() {
+                body["tags"] = json!(tags);
             }
             let refusal = match api.send(Method::Post, "/registries/artifacts", &body) {
                 Ok(published) => {

@@ -11,16 +11,20 @@ use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::listed::Listed;
 use crate::cli::client::table::{cell, cells, time};
+use crate::cli::client::tags::{TagFilter, tags};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::outside::Method;
 
 /// List the prompts and promptlets of a registry, or the registries
 #[derive(Args)]
-#[command(after_help = "Example: roadstead prompt list main")]
+#[command(after_help = "Example: roadstead prompt list main --tag weekly")]
 pub struct List {
     /// The registry: REGISTRY, or ORG/REGISTRY; without one, the registries that you may use are listed
     registry: Option<String>,
+
+    #[command(flatten)]
+    tag: TagFilter,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -29,17 +33,21 @@ pub struct List {
 impl List {
     pub(super) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let Some(registry) = &self.registry else { return self.registries(&api) };
+        let Some(registry) = &self.registry else {
+            self.tag
+                .refuse("registries have no tags; name the registry whose artifacts to list")?;
+            return self.registries(&api);
+        };
         let registry = registry_ref(registry, &api)?;
-        let query = [("registryRef", Some(registry.as_str()))];
+        let query = self.tag.with([("registryRef", Some(registry.as_str()))]);
         let listed = api.list("/registries/artifacts", &query, usize::MAX)?;
-        let head = ["NAME", "TYPE", "LATEST", "LABELS"];
+        let head = ["NAME", "TYPE", "LATEST", "LABELS", "TAGS"];
         listed.show(self.client.json, head, "no artifacts", |item| {
             let labels = item["labels"].as_object().into_iter().flatten();
             let labels: Vec<_> =
                 labels.map(|(label, version)| format!("{label}={}", cell(version))).collect();
             let [name, kind, latest] = cells(item, ["name", "artifactType", "latestVersion"]);
-            [name, kind, latest, labels.join(" ")]
+            [name, kind, latest, labels.join(" "), tags(item)]
         })
     }
 

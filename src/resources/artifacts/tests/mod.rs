@@ -14,7 +14,7 @@ use super::id::{ArtifactId, generic};
 use super::publishing::ArtifactVersion;
 use super::version::{ImportReference, VariableReference, VersionRecord, VersionText};
 use super::{artifact, cloning, dependents, labels, prompts, variables};
-use crate::api::{Calls, Input, Outcome, Req};
+use crate::api::{Calls, Input, Outcome, Principal, Req};
 use crate::auth::{Access, Restricted};
 use crate::base::{Name, Result, Slug};
 use crate::resources::registries::{Registry, RegistryVisibility};
@@ -72,6 +72,15 @@ where
     let (parts, who) = (args(at, Fixture::input::<I>(body)?), fixture.member.clone());
     let written = fixture.store.write_blocking(fixture.org, move |tx| {
         operation(tx, &Req::new(&parts, &who), &mut Calls::default())
+    });
+    written?.done()
+}
+
+/// Publishes as somebody.
+pub fn publish_as(fixture: &Fixture, who: &Principal, body: Value) -> Result<ArtifactVersion> {
+    let (parts, who) = (args((), Fixture::input(body)?), who.clone());
+    let written = fixture.store.write_blocking(fixture.org, move |tx| {
+        super::publishing::create(tx, &Req::new(&parts, &who), &mut Calls::default())
     });
     written?.done()
 }

@@ -174,7 +174,7 @@ fn an_artifact_has_at_most_1000_labels() {
     let fill = move |tx: &mut Tx| {
         let old: artifact::Artifact = tx.fetch(&id)?;
         let label = |n| (Label::parse(format!("l{n}")).unwrap(), old.latest_version.clone());
-        artifact::set_labels(tx, &old, (0..1000).map(label).collect()).map(drop)
+        artifact::set_labels(tx, &old, (0..1000).map(label).collect(), None).map(drop)
     };
     fixture.store.write_blocking(fixture.org, fill).unwrap();
     assert_eq!(label(&fixture, "p", "more", "1.0.0").unwrap_err().code(), "labels_full");

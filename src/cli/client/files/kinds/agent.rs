@@ -29,6 +29,7 @@ pub static AGENT: Kind = Kind {
         ("model", Null),
         ("provider", Null),
         ("tools", Kept),
+        ("tags", Kept),
         ("variables", Kept),
         ("providerConfig", Kept),
     ],

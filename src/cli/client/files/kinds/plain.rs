@@ -46,6 +46,7 @@ pub static TOOL: Kind = Kind {
         ("type", Kept),
         ("providerConfig", Kept),
         ("version", Kept),
+        ("tags", Kept),
     ],
     path: "/tools",
     ..Kind::PLAIN

@@ -188,6 +188,7 @@ fn listing(
             contact_policy: policy,
             card_state: CardState::Draft,
             term_form: TermForm::NEWEST,
+            updated_by: None,
         })
     });
     made.unwrap();

@@ -1,0 +1,46 @@
+//! Tags in lists: what they are filtered by, and as links.
+
+use crate::base::Tag;
+use crate::console::field::{Field, words};
+use crate::console::visit::Visit;
+
+/// The field of a form for the tags of what it is about.
+pub fn field() -> Field {
+    Field::text("tags", "Tags").words().optional().hint("Words with commas between them.")
+}
+
+/// So many tags a list can be filtered by.
+const MAX: usize = 20;
+
+/// The tags that a list is filtered by.
+pub struct TagFilter {
+    tags: Vec<String>,
+}
+
+impl TagFilter {
+    /// Returns those of the query, which has them with commas between them.
+    pub fn of(visit: &Visit) -> Self {
+        let tags = words(visit.query.get("tag")).into_iter().map(String::from).collect();
+        TagFilter { tags }
+    }
+
+    /// Whether there is a filter.
+    pub fn is_set(&self) -> bool {
+        !self.tags.is_empty()
+    }
+
+    /// Whether anything can have these tags: the API refuses others.
+    pub fn can_be(&self) -> bool {
+        self.tags.len() <= MAX && self.tags.iter().all(|tag| Tag::parse(&**tag).is_ok())
+    }
+
+    /// The parameters of the API.
+    pub fn query(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tags.iter().map(|tag| ("tag", tag.as_str()))
+    }
+
+    /// The filter as it is in the query of a page.
+    pub fn text(&self) -> String {
+        self.tags.join(",")
+    }
+}
