@@ -115,7 +115,7 @@ fn an_answer_that_was_used_or_is_of_another_browser_signs_nobody_in() {
 
 #[test]
 fn an_organization_that_requires_a_provider_refuses_passwords() {
-    let (provider, server) = start("required.test");
+    let (_, server) = start("required.test");
     server.add("ben", "member");
     let ada = server.signed_in("ada@acme.test");
     let page = ada.get("/o/acme/settings/sign-in");

@@ -274,7 +274,10 @@ fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
     let world = World::new();
     let refused = || refusal(world.sign_in(json!({})));
     assert_eq!(refused(), (Kind::Forbidden, "not_invited"));
-    let rule = |domain: &str, provider: &str| json!({"domains": [{"domain": domain, "provider": provider, "role": "admin"}]});
+    let rule = |domain: &str, provider: &str| {
+        let rule = json!({"domain": domain, "provider": provider, "role": "admin"});
+        json!({"domains": [rule]})
+    };
     let owner = &world.fixture.owner;
     assert_eq!(
         refusal(world.settings(&world.fixture.member, rule("a.test", "kc"))).1,
