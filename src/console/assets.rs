@@ -1,20 +1,16 @@
 //! The style sheet and the scripts: in the binary, compressed at first use, at paths that have the
 //! hash of their content, so that browsers keep them unchanged.
 
-use std::io::Write as _;
 use std::sync::LazyLock;
 
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::write::GzEncoder;
 use http_body_util::Full;
 use hyper::Response;
-use hyper::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
-};
+use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 
 use super::headers::isolate;
-use crate::http::ResponseBody;
+use crate::http::{ResponseBody, accepts_gzip, gzip};
 
 /// The pattern of their paths.
 pub const PATTERN: &str = "/assets/{name}";
@@ -54,26 +50,39 @@ struct Asset {
     compressed: Bytes,
 }
 
-static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| SOURCES.iter().map(Asset::of).collect());
+/// The picture of all icons, which the style sheet names.
+const ICONS: Source =
+    Source { name: "icons", extension: "svg", content: include_str!("assets/icons.svg") };
+
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let icons = Asset::of(&ICONS, "");
+    let path = icons.path.clone();
+    let others = SOURCES.iter().map(|source| Asset::of(source, &path));
+    others.chain([icons]).collect()
+});
 
 impl Asset {
-    fn of(source: &Source) -> Self {
+    /// `icons` is the path of the picture that a style sheet calls `icons.svg`.
+    fn of(source: &Source, icons: &str) -> Self {
         let Source { name, extension, content } = source;
-        let content = Bytes::from(without_indentation(content));
+        let content = without_indentation(content);
+        let content = match *extension {
+            "css" => content.replace("icons.svg", icons),
+            _ => content,
+        };
+        let content = Bytes::from(content);
         let hash = blake3::hash(&content).to_hex();
         let media_type = match *extension {
             "css" => "text/css; charset=utf-8",
             "svg" => "image/svg+xml",
             _ => "text/javascript; charset=utf-8",
         };
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&content).expect("memory takes all");
         Asset {
             name,
             path: format!("/assets/{name}.{}.{extension}", &hash[..HASH_DIGITS]),
             media_type,
+            compressed: gzip(&content, Compression::best()).into(),
             content,
-            compressed: encoder.finish().expect("memory takes all").into(),
         }
     }
 }
@@ -100,8 +109,7 @@ pub fn exists(path: &str) -> bool {
 /// The response for a path, if there is an asset.
 pub fn response(path: &str, request: &HeaderMap) -> Option<Response<ResponseBody>> {
     let asset = ASSETS.iter().find(|asset| asset.path == path)?;
-    let accepted = request.get(ACCEPT_ENCODING).and_then(|accepted| accepted.to_str().ok());
-    let is_compressed = accepted.is_some_and(|accepted| accepted.contains("gzip"));
+    let is_compressed = accepts_gzip(request);
     let body = if is_compressed { asset.compressed.clone() } else { asset.content.clone() };
     let mut response = Response::new(ResponseBody::Whole(Full::new(body)));
     let headers = response.headers_mut();

@@ -102,6 +102,17 @@ pub fn was(visit: &Visit, error: Option<&Error>, edited: &[Edited], is_own: bool
     sent.map_or_else(|| digest(edited), String::from)
 }
 
+/// The error of a form whose page has found that itself.
+pub fn changed() -> Error {
+    Error::new(Kind::Precondition, "changed_meanwhile", SAVED)
+}
+
+/// Whether what a form edits has changed since it was opened, into something else than was sent.
+pub fn is_outdated(visit: &Visit, edited: &[Edited]) -> bool {
+    let is_same = visit.form.sent("was").is_none_or(|was| was == digest(edited));
+    !is_same && edited.iter().any(Edited::differs)
+}
+
 /// Whether a form failed because what it edits has changed.
 pub fn is_conflict(error: Option<&Error>) -> bool {
     error.is_some_and(|error| error.kind() == Kind::Precondition)
@@ -157,10 +168,7 @@ impl Visit {
         loop {
             attempts += 1;
             let (stored, tag) = self.api.get_tagged(path, &[]).await?;
-            let edited = edited(&stored);
-            let was = self.form.sent("was");
-            let is_same =
-                was.is_none_or(|was| was == digest(&edited)) || !edited.iter().any(Edited::differs);
+            let is_same = !is_outdated(self, &edited(&stored));
             let tag = if is_same { &tag } else { OUTDATED };
             match self.api.change_if(method, path, body.clone(), tag).await {
                 Err(error) if is_conflict(Some(&error)) && is_same && attempts < ATTEMPTS => {}

@@ -53,13 +53,13 @@ pub fn no_such_page() -> Error {
 
 /// The page of an error.
 pub fn page(visit: &Visit, error: &Error) -> Reply {
-    let mut frame = visit.frame(title(error.kind()));
+    let mut frame = visit.frame(title(error));
     frame.status = status(error.kind());
     // Its start page would be refused, too.
     let needs_second_factor = error.code() == "second_factor_required";
     let shown = ErrorPage {
         message: message(error),
-        advice: if needs_second_factor { "" } else { advice(error.kind()) },
+        advice: if needs_second_factor { "" } else { advice(error) },
         remedy: if needs_second_factor {
             ("/account/second-factor", "Set up a second factor")
         } else {
@@ -76,9 +76,9 @@ pub fn page(visit: &Visit, error: &Error) -> Reply {
 /// The page of an error of a request that is no visit.
 pub fn bare(error: &Error, request_id: &str) -> Reply {
     let shown = BareErrorPage {
-        title: title(error.kind()),
+        title: title(error),
         message: message(error),
-        advice: advice(error.kind()),
+        advice: advice(error),
         request_id,
         styles: assets::path("console"),
         icon: assets::path("icon"),
@@ -95,14 +95,22 @@ pub fn refresh(target: &str) -> Reply {
 }
 
 fn message(error: &Error) -> String {
+    // What programs are told of a path is of no use to people.
+    if error.code() == "no_such_path" {
+        return sentence(no_such_page().message());
+    }
     let mut all = vec![sentence(error.message())];
     let issues = error.issues().iter().filter(|_| error.issues().len() > 1);
     all.extend(issues.map(|issue| sentence(&format!("{} {}", issue.path, issue.message))));
     all.join(" ")
 }
 
-fn title(kind: Kind) -> &'static str {
-    match kind {
+/// The code of errors of a server that nobody has set up.
+const NOT_SET_UP: &str = "setup_required";
+
+fn title(error: &Error) -> &'static str {
+    match error.kind() {
+        _ if error.code() == NOT_SET_UP => "Not set up yet",
         Kind::NotFound => "Not found",
         Kind::Forbidden => "Not allowed",
         Kind::Conflict | Kind::Precondition => "It has changed",
@@ -113,9 +121,12 @@ fn title(kind: Kind) -> &'static str {
     }
 }
 
-/// What to do about an error of this kind.
-fn advice(kind: Kind) -> &'static str {
-    match kind {
+/// What to do about an error.
+fn advice(error: &Error) -> &'static str {
+    match error.kind() {
+        _ if error.code() == NOT_SET_UP => {
+            "The command roadstead setup-link prints it again, on the machine of the server."
+        }
         Kind::NotFound => "It may have been deleted or renamed, or you may have no access to it.",
         Kind::Forbidden => {
             "An owner or admin of the organization can give you a role or a grant for it."

@@ -21,6 +21,7 @@ texts! {
     SecondFactorReset = "The second factor was reset. Signing in takes the password alone.",
     SecondFactorRequired = "Members without a second factor read nothing here until they turn one on.",
     SecondFactorOptional = "Members need no second factor any more.",
+    ResetMailed = "If the address has an account, a link is on its way there.",
     SignedOut = "You are signed out.",
     ConfirmLink = "An account here has this e-mail address. Sign in to it as usual once, to confirm that it is yours.",
     Linked = "The account is linked. From now on you can sign in with it.",
@@ -29,8 +30,11 @@ texts! {
     SessionEnded = "The session was signed out.",
     SessionsEnded = "All other sessions were signed out.",
     Joined = "Welcome. You are a member now.",
+    OrganizationSaved = "The organization was saved.",
     OrganizationCreated = "The organization was created.",
     RegistryCreated = "The registry was created.",
+    RegistrySaved = "The registry was saved.",
+    RegistryDeleted = "The registry was deleted.",
     Published = "The version was published.",
     DraftSaved = "The draft was saved.",
     DraftDeleted = "The draft was deleted.",
@@ -139,7 +143,7 @@ texts! {
     FleetCreated = "The fleet was created.",
     FleetSaved = "The fleet was saved.",
     FleetDeleted = "The fleet was deleted. Its agents stay.",
-    Deployed = "The deployment is under way.",
+    Deployed = "The deployment was created.",
 }
 
 impl Flash {

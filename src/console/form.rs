@@ -34,6 +34,8 @@ pub struct Form {
     pub fields: Vec<Field>,
     /// What it changes or deletes; `null` of one that creates something.
     stored: Value,
+    /// Whether the page has read that itself.
+    is_known: bool,
     /// The value of its button, on a page that has several forms and shows their problems itself.
     pub action: &'static str,
     pub button: String,
@@ -64,6 +66,7 @@ impl Form {
             path: path.into(),
             fields,
             stored,
+            is_known: false,
             action: "",
             button: button.into(),
             was: String::new(),
@@ -93,6 +96,16 @@ impl Form {
     /// Those of the route that reads it.
     pub async fn replace(visit: &Visit, path: &str, fields: Vec<Field>) -> Result<Self> {
         Form::of_stored(visit, Method::Put, path, fields).await
+    }
+
+    /// A form that changes what the page knows already, since no route answers it alone.
+    ///
+    /// # Errors
+    /// If it lacks a field, which is a mistake of the page.
+    pub fn change_known(path: &str, stored: Value, mut fields: Vec<Field>) -> Result<Self> {
+        fields.iter_mut().try_for_each(|field| field.fill(&stored))?;
+        let form = Form::new(Method::Patch, path, fields, "Save", stored);
+        Ok(Form { is_known: true, ..form })
     }
 
     async fn of_stored(
@@ -228,6 +241,7 @@ impl Form {
         if is_own {
             for field in &self.fields {
                 frame = field.paths().fold(frame, |frame, path| frame.rename(path, field.name));
+                frame = frame.label(field.name, field.label);
             }
         }
         if !self.is_change() {
@@ -264,6 +278,12 @@ impl Form {
             Method::Delete if self.path.is_empty() => Value::Null,
             Method::Delete => visit.api.delete(&self.path, &[]).await.map(|()| Value::Null)?,
             Method::Post => visit.api.post(&self.path, self.body(visit)).await?,
+            Method::Patch if self.is_known => {
+                if conflict::is_outdated(visit, &self.edited(visit, &self.stored)) {
+                    return Err(conflict::changed());
+                }
+                visit.api.patch(&self.path, self.body(visit)).await?
+            }
             method => {
                 let edited = |stored: &Value| self.edited(visit, stored);
                 visit.save_by(method, &self.path, self.body(visit), edited).await?

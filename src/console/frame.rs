@@ -32,6 +32,8 @@ pub struct Frame {
     /// Whether the visitor may change what is the organization's, where every member may: controls for
     /// that are absent for a viewer.
     pub may_write: bool,
+    /// How much waits for the visitor; empty if nothing does.
+    pub waits: String,
     /// The visitor's other organizations.
     pub others: Vec<Membership>,
     /// The text that an earlier form left.
@@ -91,6 +93,7 @@ impl Frame {
             user: visit.session.as_ref().map(|session| session.user.clone()),
             may_write: member.as_ref().is_none_or(|member| member.role >= Role::Member),
             member,
+            waits: visit.waits.clone(),
             others,
             flash: visit.flash,
             is_draft_accepted: visit.flash.is_some_and(Flash::accepts_draft),
@@ -183,6 +186,12 @@ impl Frame {
     /// Shows the problems of the API's field `path` at the form's field `name`.
     pub fn rename(mut self, path: &'static str, name: &'static str) -> Self {
         self.problems = std::mem::take(&mut self.problems).rename(path, name);
+        self
+    }
+
+    /// Calls the form's field `name` by its label in what is said of its problems.
+    pub fn label(mut self, name: &'static str, label: &'static str) -> Self {
+        self.problems = std::mem::take(&mut self.problems).label(name, label);
         self
     }
 

@@ -11,6 +11,7 @@ mod assets;
 mod budget;
 mod chart;
 mod check;
+mod compress;
 mod conflict;
 mod cookies;
 mod diff;

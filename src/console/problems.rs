@@ -11,6 +11,8 @@ pub struct Problems {
     pub issues: Vec<FieldProblem>,
     /// Paths whose field has another name in the form.
     renamed: Vec<(&'static str, &'static str)>,
+    /// What people read beside fields of the form.
+    labels: Vec<(&'static str, &'static str)>,
 }
 
 /// A problem with a field.
@@ -38,7 +40,7 @@ impl Problems {
             return Problems { issues, ..Problems::default() };
         }
         let summary = if issues.is_empty() { sentence(&message) } else { String::new() };
-        Problems { summary, issues, renamed: Vec::new() }
+        Problems { summary, issues, ..Problems::default() }
     }
 
     /// All problems with fields: the field's name in the form, and a sentence.
@@ -48,9 +50,17 @@ impl Problems {
             if issue.is_whole {
                 return (field, sentence(&issue.message));
             }
-            (field, sentence(&format!("{} {}", words(field), issue.message)))
+            let label = self.labels.iter().find(|(name, _)| *name == field);
+            let label = label.map_or_else(|| words(field), |(_, label)| label.to_string());
+            (field, sentence(&format!("{label} {}", issue.message)))
         });
         all.collect()
+    }
+
+    /// Calls the form's field `name` by its label.
+    pub fn label(mut self, name: &'static str, label: &'static str) -> Self {
+        self.labels.push((name, label));
+        self
     }
 
     /// Shows the problems of the API's field `path`, and of what is in it, at the form's field `name`.
@@ -141,6 +151,9 @@ mod tests {
         let nested = Problems::of(&Error::invalid(nested));
         let sentences: Vec<_> = nested.sentences().into_iter().map(|(_, text)| text).collect();
         assert_eq!(sentences, ["New name is short.", "NAME is short."]);
+        let issue = vec![Issue::new("source", "is long")];
+        let labelled = Problems::of(&Error::invalid(issue)).label("source", "Text");
+        assert_eq!(labelled.sentences(), [("source", "Text is long.".into())]);
         let missing = Problems::of(&Error::no_such("version").at("version"));
         assert_eq!(missing.at("version"), ["there is no such version"]);
         assert_eq!(missing.sentences(), [("version", "There is no such version.".into())]);

@@ -1,5 +1,7 @@
 //! What the pages of settings have in common: the members, and what can be restricted to some of them.
 
+use std::borrow::Borrow;
+
 use serde::Deserialize;
 
 use super::api::{Api, segment};
@@ -12,14 +14,15 @@ use crate::base::{Result, Time};
 
 /// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
 /// to call.
-const TABS: [(&str, &str, &str); 7] = [
-    ("Members", "/settings/members", "/organizations/members"),
-    ("Keys", "/settings/keys", "/api-keys"),
-    ("Grants", "/settings/grants", "/access-grants"),
-    ("Why may she?", "/settings/access", "/access/explain"),
-    ("Providers", "/settings/providers", "/llm-providers"),
-    ("Prices", "/settings/model-prices", "/model-prices"),
-    ("Sign-in", "/settings/sign-in", SIGN_IN),
+const TABS: [(&str, &str, Method, &str); 8] = [
+    ("Members", "/settings/members", Method::Get, "/organizations/members"),
+    ("Keys", "/settings/keys", Method::Get, "/api-keys"),
+    ("Grants", "/settings/grants", Method::Get, "/access-grants"),
+    ("Why may she?", "/settings/access", Method::Get, "/access/explain"),
+    ("Providers", "/settings/providers", Method::Get, "/llm-providers"),
+    ("Prices", "/settings/model-prices", Method::Get, "/model-prices"),
+    ("Organization", "/settings/organization", Method::Patch, "/organizations"),
+    ("Sign-in", "/settings/sign-in", Method::Get, SIGN_IN),
 ];
 
 /// The route of what owners alone change.
@@ -28,9 +31,9 @@ const SIGN_IN: &str = "/organizations/sign-in";
 /// The tabs that a visitor may open.
 pub fn tabs(visit: &Visit) -> Vec<(&'static str, &'static str)> {
     let is_owner = visit.member().role == Role::Owner;
-    let may = |route: &str| visit.may(Method::Get, route) && (route != SIGN_IN || is_owner);
-    let open = TABS.iter().filter(|(_, _, route)| may(route));
-    open.map(|(label, path, _)| (*label, *path)).collect()
+    let may = |method, route: &str| visit.may(method, route) && (route != SIGN_IN || is_owner);
+    let open = TABS.iter().filter(|(_, _, method, route)| may(*method, route));
+    open.map(|(label, path, ..)| (*label, *path)).collect()
 }
 
 /// A member of the organization: a person or a service account.
@@ -87,6 +90,12 @@ pub fn name<'a>(members: &'a [Member], id: &str) -> &'a str {
 pub fn approver(members: &[Member], id: &str) -> String {
     let found = members.iter().find(|member| member.user_id == id);
     found.map_or_else(|| "a former member".into(), Member::as_approver)
+}
+
+/// Warns if fewer of these approvers can approve than must; empty otherwise.
+pub fn too_few(members: &[Member], approvers: &[String], needed: impl Borrow<u32>) -> String {
+    let can = |member: &&Member| member.email_verified && approvers.contains(&member.user_id);
+    texts::too_few(members.iter().filter(can).count(), *needed.borrow())
 }
 
 /// What can be restricted to members with a grant.

@@ -17,7 +17,7 @@ const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Deployments", "deployments", "/deployments", &[]),
     ("Teams", "teams", "/teams", &["/new/team", "/waiting/"]),
     ("Tools", "tools", "/tools", &[]),
-    ("Environments", "environments", "/environments", &[]),
+    ("Environments", "environments", "/environments", &["/variables/"]),
     ("Governance", "governance", "/governance", &[]),
     ("Knowledge", "knowledge", "/knowledge", &[]),
     ("Directory", "directory", "/directory", &[]),

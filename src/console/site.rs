@@ -23,7 +23,7 @@ use super::page::{Audience, Page};
 use super::paths::Paths;
 use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
-use super::{assets, errors, headers, multipart, pages};
+use super::{assets, compress, errors, headers, multipart, pages};
 use crate::api::Origin;
 use crate::auth::oidc::ATTEMPT_SECS;
 use crate::auth::{Identity, SESSION_SECS};
@@ -100,14 +100,16 @@ async fn answer(console: &Console, request: SiteRequest<'_>) -> SiteReply {
     }
     let jar = Jar::new(sent, request.is_tls, request.executor.authenticator.installation());
     let is_behind_tls = jar.is_secure() && is_behind_tls(&request);
-    let mut cookies = Vec::new();
+    let (mut cookies, head) = (Vec::new(), request.head);
     let (reply, caller) = if is_cut_off(console, &request, &jar) {
         (errors::refresh(&target(request.head)), None)
     } else {
         reply(console, request, &jar, &mut cookies).await
     };
     cookies.extend(cookies_of(&reply, &jar));
+    let encoding = compress::encode(&reply, head);
     let mut response = response_of(reply);
+    encoding.put(&mut response);
     headers::secure(&mut response, is_behind_tls);
     for cookie in &cookies {
         if let Ok(cookie) = HeaderValue::from_str(cookie) {

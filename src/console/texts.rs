@@ -134,6 +134,20 @@ pub fn approver(name: &str, role: Role, is_verified: bool) -> String {
     }
 }
 
+/// Warns if fewer can approve than must; empty otherwise.
+pub fn too_few(can: usize, needed: u32) -> String {
+    let can = match can {
+        can if can >= usize::try_from(needed).unwrap_or(usize::MAX) => return String::new(),
+        0 => "Nobody of them can".into(),
+        can => format!("Only {can} of them can"),
+    };
+    let must = if needed == 1 { "1 must".into() } else { format!("{needed} must") };
+    format!(
+        "{can} approve now, and {must}. An admin vouches for the e-mail addresses of the others on \
+         their pages; until then deployments wait, and time out."
+    )
+}
+
 /// The name of a workflow of channels.
 pub fn workflow(key: &str) -> String {
     text(&format!("workflows.{key}.label")).to_string()
@@ -142,6 +156,13 @@ pub fn workflow(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_few_are_warned_of() {
+        assert_eq!(too_few(2, 2), "");
+        assert!(too_few(0, 1).starts_with("Nobody of them can approve now, and 1 must."));
+        assert!(too_few(1, 2).starts_with("Only 1 of them can approve now, and 2 must."));
+    }
 
     #[test]
     fn texts_are_found_by_their_keys() {

@@ -37,6 +37,8 @@ pub struct Visit {
     pub session: Option<CurrentSession>,
     /// The visitor's membership in the organization of the page.
     pub membership: Option<Membership>,
+    /// How much waits for them there, for people: empty if nothing does.
+    pub waits: String,
     /// The text that an earlier form left.
     pub flash: Option<&'static str>,
     /// The attempt to sign in with a provider that the browser keeps; empty without one.
@@ -81,6 +83,29 @@ pub struct Membership {
     pub second_factor_required: bool,
 }
 
+/// How much waits, as the API counts it: of each kind to a bound.
+#[derive(Clone, Copy, Deserialize)]
+struct Counts {
+    deployments: usize,
+    approvals: usize,
+    messages: usize,
+    peers: usize,
+}
+
+impl Counts {
+    /// The API counts no further.
+    const BOUND: usize = 10;
+
+    fn figure(self) -> String {
+        let all = [self.deployments, self.approvals, self.messages, self.peers];
+        match all.iter().sum::<usize>() {
+            0 => String::new(),
+            sum if all.contains(&Counts::BOUND) => format!("{sum}+"),
+            sum => sum.to_string(),
+        }
+    }
+}
+
 impl Visit {
     /// A visit of someone who is not signed in.
     pub(super) fn new(
@@ -103,6 +128,7 @@ impl Visit {
             api,
             session: None,
             membership: None,
+            waits: String::new(),
             flash: None,
             attempt: String::new(),
             confirmation: String::new(),
@@ -111,6 +137,13 @@ impl Visit {
             bound_to: String::new(),
             is_private: false,
         }
+    }
+
+    /// Reads how much waits for the visitor in the organization of the page.
+    pub(super) async fn count(&mut self) {
+        // A page is not refused because a figure beside it cannot be counted.
+        let counts: Option<Counts> = self.api.get("/waiting", &[]).await.ok();
+        self.waits = counts.map(|counts| counts.figure()).unwrap_or_default();
     }
 
     /// Takes a session's token for the visitor's, if its session is valid.
@@ -192,5 +225,19 @@ impl Visit {
     /// Goes to a page after a form has done what it says.
     pub fn done(&self, path: &str, flash: Flash) -> Reply {
         Reply::see_other(path).flash(flash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_counted_to_a_bound_is_at_least_that() {
+        let figure =
+            |messages| Counts { deployments: 1, approvals: 0, messages, peers: 2 }.figure();
+        assert_eq!([figure(0), figure(9), figure(10)], ["3", "12", "13+"]);
+        let none = Counts { deployments: 0, approvals: 0, messages: 0, peers: 0 };
+        assert_eq!(none.figure(), "");
     }
 }

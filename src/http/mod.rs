@@ -16,6 +16,7 @@ mod frames;
 mod framing;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod gzip;
 mod handler;
 mod headers;
 mod http2;
@@ -44,6 +45,7 @@ pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES
 pub use connections::max_connections;
 pub use context::{ServerContext, is_at_other_port, names_this_machine};
 pub use document::Document;
+pub use gzip::{accepts_gzip, gzip};
 pub use handler::log_failure;
 pub use in_process::{InProcess, RouteCall};
 pub use listener::{Listener, Speaks};

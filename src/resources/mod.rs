@@ -26,6 +26,7 @@ pub mod notifications;
 pub mod audit_logs;
 pub mod knowledge_bases;
 mod search;
+mod waiting;
 mod system;
 
 #[cfg(test)]
@@ -69,6 +70,7 @@ pub const ALL: &[Resource] = &[
     audit_logs::RESOURCE,
     knowledge_bases::RESOURCE,
     search::RESOURCE,
+    waiting::RESOURCE,
     system::RESOURCE,
     EXPLAINED,
 ];

@@ -41,7 +41,8 @@ use By::*;
 /// The operations by resource.
 const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Anybody, Both, "organization", &["set_up"]),
-    (Anybody, Both, "invitation", &["accept"]),
+    (Anybody, Both, "setup", &["get"]),
+    (Anybody, Both, "invitation", &["accept", "preview"]),
     (Anybody, Both, "password_reset", &["ask", "use"]),
     (Anybody, Both, "mail_recipient", &["confirm"]),
     (Anybody, Both, "session", &["sign_in", "sign_in_code"]),
@@ -74,6 +75,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Admin, Session, "audit_checkpoint", &["get"]),
     (Admin, Both, "system", &["get"]),
     (Member, Session, "search", &["list"]),
+    (Member, Session, "waiting", &["count"]),
     // Registries.
     (Member, Both, "registry", &["list", "get"]),
     (Admin, Session, "registry", &["create", "update", "delete"]),

@@ -200,6 +200,7 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
 const BEFORE: [&str; 9] = [
     "POST /setup",
     "POST /auth/sign-in",
+    "POST /auth/invitations/preview",
     "POST /auth/invitations/accept",
     "POST /organizations/members/{userId}/password-reset",
     "POST /auth/password/reset",
@@ -352,6 +353,7 @@ impl Tried {
         let second_session = shown(&anonymous.post("/auth/sign-in", body).ok(), "token");
         let body = json!({"email": "cy@acme.test", "role": "member"});
         let invitation = shown(&ada.post("/organizations/members", body).ok(), "token");
+        anonymous.post("/auth/invitations/preview", json!({"token": invitation})).ok();
         let their_password = "a horse of another colour";
         let body = json!({"token": invitation, "name": "Cy", "password": their_password});
         let their_session = anonymous.post("/auth/invitations/accept", body).ok();

@@ -69,7 +69,7 @@ fn found(browser: &Browser, script: &str, rules: &Value) -> Vec<String> {
 }
 
 /// One page of each kind: ids and numbers in a path are alike.
-fn kinds(pages: impl Iterator<Item = String>) -> Vec<String> {
+pub fn kinds(pages: impl Iterator<Item = String>) -> Vec<String> {
     let mut kinds = BTreeMap::new();
     for path in pages {
         let bare = path.split('?').next().unwrap_or_default();

@@ -122,7 +122,7 @@ fn what_would_change_is_seen_before_exactly_that_is_deployed() {
     assert_eq!(changed.status, 409);
     changed.shows("The plan is another one").shows("Good morning.");
     let job = ada.submit(&changed, DEPLOY, &[("action", "deploy")]);
-    job.shows("The deployment is under way.").shows("Deploy notes 1.1.0");
+    job.shows("The deployment was created.").shows("Deploy notes 1.1.0");
     all_done(&server);
     ada.get("/o/acme/deployments").shows("1 deployment in the last 365 days, none of them failed.");
     ada.get("/o/acme/agents/scribe").shows("Production").shows("notes 1.1.0").shows("live");

@@ -66,6 +66,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/prompts/main/told/edit action=publish",
             "/o/acme/prompts/main/told/labels action=move",
             "/o/acme/prompts/main/told/tags",
+            "/o/acme/registries/main/edit",
             "/o/acme/settings/grants/new",
             "/o/acme/settings/invitations/revoke",
             "/o/acme/settings/llm-providers/{id} action=save",
@@ -73,6 +74,8 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/settings/members/{id} action=role",
             "/o/acme/settings/members/{id} action=vouch",
             "/o/acme/settings/members/{id} action=withdraw",
+            "/o/acme/settings/organization",
+            "/o/acme/settings/prompt-providers/{id}/edit",
             "/o/acme/settings/model-prices/gpt-5",
             "/o/acme/settings/model-prices/{name}",
             "/o/acme/settings/sign-in",
@@ -91,6 +94,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/teams/crew/tasks/1 action=edit",
             "/o/acme/teams/crew/tasks/1 action=plan",
             "/o/acme/teams/crew/tasks/1 action=save",
+            "/o/acme/tools/{id}/deploy",
             "/o/acme/tools/{id}/edit",
         ],
     ),
@@ -140,12 +144,17 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
     (403, &["/account/second-factor action=begin"]),
     // A name that is missing is of nothing.
     (404, &["/o/acme/teams/crew/agents/add"]),
-    // It was deployed again since; she has no second factor herself.
+    // It was deployed again since; she has no second factor herself; the clone would be the original.
     (
         409,
         &[
             "/o/acme/deployments/jobs/{id} action=rollback",
             "/o/acme/settings/members action=require",
+            "/o/acme/promptlets/main/tone/versions/1.0.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.0.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.1.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.2.0/clone",
+            "/o/acme/prompts/main/told/versions/1.0.0/clone",
         ],
     ),
 ];

@@ -249,12 +249,18 @@ fn an_invited_approver_is_vouched_for_and_approves() {
     server.deployable(&["scribe"], json!({"approverIds": [id]}));
     let environment = api.get("/environments").items()[0]["id"].clone();
     let environment = format!("/o/acme/environments/{}", environment.as_str().unwrap());
-    ada.get(&environment).shows("cannot approve yet");
+    ada.get(&environment).shows("cannot approve yet").shows("Nobody of them can approve now");
+    ada.get(&format!("{environment}/edit")).shows("Nobody of them can approve now");
     let job = json!({"agentIds": ["scribe"], "promptName": "notes", "version": "*",
         "environment": "production", "provider": "p"});
     let job = api.post("/agents/deployments", job).id();
     let page = format!("/o/acme/deployments/jobs/{job}");
     ben.get(&page).shows("You cannot decide yet").hides("This waits for your decision");
+    ada.get(&page).shows("You are not asked").shows("Nobody of them can approve now");
+    // What they cannot do does not wait for them.
+    let today = ben.get("/o/acme");
+    today.shows("You are asked to approve, and cannot yet").hides("Waits for your approval");
+    assert!(today.text.contains("<title>Today") && !today.text.contains("for you</span>"));
     let member = format!("/o/acme/settings/members/{id}");
     ben.get(&member).hides("Vouch for this address");
     let press = |button: &str| {
@@ -267,13 +273,19 @@ fn an_invited_approver_is_vouched_for_and_approves() {
     ada.get(&member).shows("Vouch for this address");
     press("vouch");
     ada.get(&member).shows("This organization vouches for ben@acme.test");
-    ada.get(&environment).hides("cannot approve yet");
+    ada.get(&environment).hides("cannot approve yet").hides("can approve now");
     press("withdraw");
     ben.get(&page).shows("You cannot decide yet");
     press("vouch");
     ben.get(&page).shows("This waits for your decision").hides("You cannot decide yet");
+    ben.get("/o/acme").shows("Waits for your approval");
+    let counted = "<span class=\"count\">1<span class=\"hidden\"> for you</span>";
+    let prompts = ben.get("/o/acme/prompts");
+    assert!(prompts.text.contains("<title>(1) Prompts") && prompts.text.contains(counted));
     let approval = form_with(&ben.get(&page), "planHash");
     assert_eq!(ben.send_form(&approval, &[("action", "approve")]).status, 303);
+    assert!(ben.get("/o/acme/prompts").text.contains("<title>Prompts"));
+    ben.get(&page).hides("This waits for your decision");
     let decided = api.get(&format!("/agents/deployments/{job}/approvals")).items();
     assert_eq!(decided[0]["decision"], "approved");
 }

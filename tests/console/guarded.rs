@@ -45,7 +45,7 @@ fn creates(action: &str) -> bool {
     let mut segments = action.rsplit('/');
     let last = segments.next().unwrap_or_default();
     let is_new = last == "new" || last.starts_with("new-") || segments.next() == Some("new");
-    is_new || ["invite", "upload", "add"].contains(&last)
+    is_new || ["invite", "upload", "add", "clone", "deploy"].contains(&last)
 }
 
 fn other(form: &Form) -> Option<usize> {

@@ -72,11 +72,17 @@ fn an_invited_person_joins_once_from_the_link() {
         let link = ada.run("return document.querySelector('[data-copy]').dataset.copy");
         let link = link.as_str().unwrap().to_string();
         assert!(link.contains("/invitations#"), "{link}");
-        let join = |browser: &Browser| {
+        let look = |browser: &Browser| {
             browser.open(&link);
             if !scripts {
                 browser.fill("#f-link", &link);
+                browser.click("main button.primary");
             }
+        };
+        let join = |browser: &Browser| {
+            look(browser);
+            // Who invites where is said before anything is entered.
+            browser.shows("Ada invites ben@acme.test to Acme, as member.");
             browser.fill("#f-name", "Ben");
             browser.fill("#f-password", PASSWORD);
             browser.click("main button.primary");
@@ -86,7 +92,7 @@ fn an_invited_person_joins_once_from_the_link() {
         ben.shows("You are a member now.");
         ben.shows("Today");
         let other = driver.browser(390, 844, scripts);
-        join(&other);
+        look(&other);
         other.shows("There is no such invitation");
     });
 }

@@ -141,11 +141,17 @@ fn nothing_moves_when_tasks_and_jobs_change() {
         "environment": "production", "provider": "p"});
     let job = api.post("/agents/deployments", body).id();
     watch(&browser, &format!("{home}/deployments/jobs/{job}"));
+    browser.shows("Cancel the job");
+    browser.shows("not yet");
     let comment = json!({"comment": "Looks right."});
     let approve = format!("/agents/deployments/{job}/approve");
     server.api("ben@acme.test").post(&approve, comment).ok();
     browser.shows("Complete");
     browser.shows("Looks right.");
+    // What can be done follows the state, and so do the facts.
+    browser.shows("Roll back");
+    let text = browser.text();
+    assert!(!text.contains("Cancel the job") && !text.contains("not yet"), "{text}");
     nothing_moved(&browser);
 }
 

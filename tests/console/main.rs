@@ -21,6 +21,7 @@ mod live;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
+mod offered;
 #[path = "../api/oidc_provider.rs"]
 mod oidc_provider;
 mod outside;
@@ -42,7 +43,10 @@ mod sites;
 mod system;
 mod tags;
 mod teams;
+mod weight;
 mod work;
 mod visitor;
 mod uploads;
 mod webdriver;
+mod whole;
+mod wide;

@@ -12,7 +12,7 @@ const LABELS: &str = "/o/acme/prompts/main/notes/labels";
 fn a_prompt_is_written_mended_published_promoted_and_rolled_back() {
     let server = Running::new();
     let ada = server.signed_in("ada@acme.test");
-    ada.get("/o/acme").shows("Nothing is here yet.");
+    ada.get("/o/acme").shows("The first steps");
     ada.get("/o/acme/prompts").shows("Create a registry");
     let page = ada.get("/o/acme/registries/new");
     let fields = [("name", "Main"), ("slug", "main")];

@@ -30,6 +30,8 @@ fn a_server_is_set_up_with_the_pasted_link() {
     again.shows("Check what you entered").shows("Password must be at least 12 characters.");
     assert_eq!(again.field("/setup", "orgName"), "Acme");
     assert!(!again.text.contains("short\""), "a password is never shown");
+    let late = server.visitor();
+    let kept = late.get("/setup");
     let mut good = short;
     good[5].1 = PASSWORD;
     let home = visitor.submit(&again, "/setup", &good);
@@ -37,9 +39,35 @@ fn a_server_is_set_up_with_the_pasted_link() {
     home.shows("Today").shows("Acme");
     // Once.
     assert_eq!(server.visitor().send(&page, "/setup", &good).status, 200, "of another visitor");
-    let once = server.visitor();
-    let page = once.get("/setup");
-    assert_eq!(once.send(&page, "/setup", &good).status, 404);
+    assert_eq!(late.send(&kept, "/setup", &good).status, 404);
+    // The link says so before six fields are filled.
+    late.get("/setup").shows("This server is set up").hides("Setup link");
+}
+
+#[test]
+fn a_new_organization_lists_its_first_steps_until_they_are_done() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let ada = server.signed_in("ada@acme.test");
+    let todo = || ada.get("/o/acme").words().matches("To do").count();
+    assert_eq!(todo(), 6);
+    server.signed_in("ben@acme.test").get("/o/acme").hides("To do").shows("Nothing is here yet.");
+    server.registry();
+    assert_eq!(todo(), 5);
+    server.publish("prompt", "notes", "1.0.0", "Hello.");
+    assert_eq!(todo(), 4);
+    let api = server.ada();
+    let draft = json!({"registryRef": "acme/main", "promptName": "notes", "promptVersion": "*",
+        "model": "m", "provider": "p"});
+    api.post("/agents", json!({"stableKey": "scribe", "name": "Scribe", "draft": draft})).ok();
+    api.post("/environments", json!({"slug": "production", "name": "Production"})).ok();
+    assert_eq!(todo(), 2);
+    let job = json!({"agentIds": ["scribe"], "promptName": "notes", "version": "*",
+        "environment": "production", "provider": "p"});
+    api.post("/agents/deployments", job).ok();
+    ada.get("/o/acme").shows("The first steps");
+    api.post("/api-keys", json!({"name": "ci"})).ok();
+    ada.get("/o/acme").hides("The first steps");
 }
 
 #[test]
@@ -125,13 +153,19 @@ fn an_invited_person_joins_once() {
     let token = server.invite("ben@acme.test", "member");
     let ben = server.visitor();
     let page = ben.get("/invitations");
+    let said = ben.send(&page, "/invitations", &[("link", &*token), ("action", "look")]);
+    said.shows("Ada invites ben@acme.test to Acme, as member.");
     let fields = [("link", &*token), ("name", "Ben"), ("password", PASSWORD)];
     let home = ben.submit(&page, "/invitations", &fields);
     home.shows("Welcome").shows("Acme");
     let other = server.visitor();
     let page = other.get("/invitations");
+    for more in [&[][..], &[("action", "look")]] {
+        let again = other.send(&page, "/invitations", &[&fields[..], more].concat());
+        assert_eq!(again.status, 404);
+        again.shows("There is no such invitation");
+    }
     let again = other.send(&page, "/invitations", &fields);
-    assert_eq!(again.status, 404);
     again.shows("There is no such invitation");
 }
 

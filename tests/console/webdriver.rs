@@ -96,10 +96,7 @@ impl Driver {
         let session = self.ask("POST", "/session", Some(&wanted)).unwrap();
         let session = session["sessionId"].as_str().unwrap().to_string();
         let browser = Browser { driver: self, session };
-        let size =
-            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        let metrics = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
-        browser.ask("POST", "/goog/cdp/execute", Some(&metrics)).unwrap();
+        browser.resize(width, height);
         browser
     }
 
@@ -128,6 +125,14 @@ impl Drop for Browser<'_> {
 impl Browser<'_> {
     fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
         self.driver.ask(method, &format!("/session/{}{path}", self.session), body)
+    }
+
+    /// Gives its window another size.
+    pub fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let metrics = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
+        self.ask("POST", "/goog/cdp/execute", Some(&metrics)).unwrap();
     }
 
     /// Opens a URL.

@@ -132,7 +132,7 @@ fn a_deployment_is_previewed_approved_by_another_and_rolled_back() {
             ada.shows("Needs approval");
             ada.shows("ben");
             ada.click("button[value=deploy]");
-            ada.shows("The deployment is under way.");
+            ada.shows("The deployment was created.");
             ada.shows("Waits for approval");
             assert!(!ada.text().contains("This waits for your decision"));
             approve(&format!("Deploy notes {version}"));

@@ -6,4 +6,6 @@ if (token && input) {
   input.value = token;
   field.hidden = true;
   history.replaceState(null, "", location.pathname + location.search);
+  const form = field.closest("[data-at-once]");
+  form?.requestSubmit(form.querySelector("button.primary"));
 }

@@ -93,9 +93,9 @@ addEventListener("keydown", (event) => {
     if (found) found[1].click();
   } else if (!isOff && key === "/") {
     const field = [...document.querySelectorAll("[data-find]")].find((one) => one.checkVisibility());
-    const menu = document.querySelector(".menu");
-    if (!field && menu) menu.open = true;
-    const found = field ?? menu?.querySelector("[data-find]");
+    const side = document.getElementById("side");
+    if (!field) side?.showPopover?.();
+    const found = field ?? side?.querySelector("[data-find]");
     if (found) {
       event.preventDefault();
       found.focus();

@@ -31,6 +31,11 @@ function isBusy(part) {
   return part.contains(document.activeElement) || isSelected || isPointedAt || isEdited(part);
 }
 
+// A part without what is new in every answer: the tokens and keys of its forms.
+function content(part) {
+  return part.outerHTML.replace(/name="_(?:token|key)" value="[^"]*"/g, "");
+}
+
 function put(old, other) {
   const made = document.importNode(other, true);
   const unfolded = [...old.querySelectorAll("details")].map((one) => one.open);
@@ -43,7 +48,7 @@ function put(old, other) {
 function show(part, other) {
   waiting.delete(part.id);
   outdated.delete(part.id);
-  seen.set(part.id, other.outerHTML);
+  seen.set(part.id, content(other));
   put(part, other);
 }
 
@@ -78,10 +83,12 @@ function tell() {
 }
 
 function replace(fresh) {
+  // It has how much waits.
+  if (fresh.title) document.title = fresh.title;
   for (const part of document.querySelectorAll("[data-live][id]")) {
     const other = fresh.getElementById(part.id);
     // Of the first answer it is not known whether it differs: scripts have changed the page.
-    if (!other || (seen.get(part.id) === other.outerHTML && !waiting.has(part.id))) continue;
+    if (!other || (seen.get(part.id) === content(other) && !waiting.has(part.id))) continue;
     if (waits(part, other)) continue;
     waiting.delete(part.id);
     if (isEdited(part)) waiting.set(part.id, [other, 0]);

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::agent_versions::Change;
 use super::agents::Agent;
 use super::deployments::path;
+use super::environments::Approvals;
 use super::plan::{Delivery, PlanTool, Shown, Target, shown};
 use crate::api::Method;
 use crate::base::{Error, Result};
@@ -91,14 +92,7 @@ struct Plan {
     invisible_characters: usize,
     tools: Vec<PlanTool>,
     delivery: Nullable<Delivery>,
-    approvals: Nullable<Policy>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Policy {
-    approver_ids: Vec<String>,
-    min_approvals: u32,
+    approvals: Nullable<Approvals>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +162,11 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let variables: BTreeSet<_> = variables.map(String::from).collect();
     let frame = visit.frame("Deploy").crumb("Deployments", visit.in_org("/deployments"));
     let page = Deploy {
-        frame: frame.failed(error.as_ref()).rename("agentIds", "others"),
+        frame: frame
+            .failed(error.as_ref())
+            .rename("agentIds", "others")
+            .label("others", "Agents")
+            .label("promptName", "Prompt"),
         here: visit.in_org("/deployments/new"),
         agents: agents.collect(),
         registries: [usual].into_iter().chain(registries.items.into_iter().map(registry)).collect(),

@@ -130,6 +130,7 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     let title = if artifact.is_some() { "New version of" } else { "New" };
     let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref());
     let mut frame = frame.rename("body", "source").rename("draftVersion", "version");
+    frame = frame.label("source", "Text");
     frame.was = visit.form.sent("was").map_or(start.was, String::from);
     if let Some((conflict, was)) = conflict {
         frame.status = StatusCode::CONFLICT;

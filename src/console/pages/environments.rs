@@ -68,6 +68,8 @@ struct EditEnvironment {
     form: Form,
     members: Vec<Member>,
     approvers: Vec<String>,
+    /// That fewer of them can approve than must.
+    warning: String,
 }
 
 /// The path of an environment in the API.
@@ -155,14 +157,20 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut form = settings(visit).await?;
     let environment: Environment = form.stored()?;
     let is_sent = visit.form.sent("name").is_some();
-    let stored = environment.approvals.0.map(|own| own.approver_ids).unwrap_or_default();
-    let members = roster::members(&visit.api).await?.into_iter();
+    let (stored, needed) = environment
+        .approvals
+        .0
+        .map(|own| (own.approver_ids, own.min_approvals))
+        .unwrap_or_default();
+    let members = roster::members(&visit.api).await?;
+    let warning = roster::too_few(&members, &stored, needed);
     let frame = crumbs(visit, visit.frame(&format!("Change {}", environment.name)));
     let frame = frame.crumb(environment.name, visit.above()).failed(error.as_ref());
     let page = EditEnvironment {
         frame: form.ready(frame, visit, error.as_ref()).rename("approvals", "approver"),
         form,
-        members: members.filter(|member| !member.is_service()).collect(),
+        members: members.into_iter().filter(|member| !member.is_service()).collect(),
+        warning,
         approvers: if is_sent { approvers(visit) } else { stored },
     };
     render(page.frame.status, &page)

@@ -1,32 +1,84 @@
-//! `/invitations`: accepts an invitation, as a new user or in one's session. The token is in the
-//! link's fragment, as that of `/setup`.
+//! `/invitations`: says what an invitation is to, and accepts it, as a new user or in one's session. The
+//! token is in the link's fragment, as that of `/setup`: a script sends it at once, or a person pastes
+//! the link.
 
 use askama::Template;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::setup::token;
 use super::sign_in::Begun;
-use crate::base::{Error, Result};
+use crate::auth::Role;
+use crate::base::{Error, Kind, Result};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
+use crate::console::strict::Nullable;
+use crate::console::texts;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/invitations")
-    .get(|visit| Box::pin(async { form(visit, None) }))
-    .post(|visit| Box::pin(accept(visit)))];
+    .get(|visit| Box::pin(async { form(visit, None, None) }))
+    .post(|visit| Box::pin(act(visit)))];
 
 #[derive(Template)]
 #[template(path = "invitation.html")]
-struct Invitation {
+struct InvitationPage {
     frame: Frame,
+    /// What it is to, once its token was sent.
+    invitation: Option<Invitation>,
+    /// The token that was sent.
+    token: String,
+    /// Whether it is for the account that the visitor is signed in with.
+    is_mine: bool,
 }
 
-fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Invitation {
+    org_name: String,
+    inviter_name: Nullable<String>,
+    email: String,
+    role: Role,
+}
+
+impl Invitation {
+    /// What it says.
+    fn sentence(&self) -> String {
+        let inviter = self.inviter_name.as_deref().unwrap_or("A former member");
+        let role = texts::role(&self.role).to_lowercase();
+        format!("{inviter} invites {} to {}, as {role}.", self.email, self.org_name)
+    }
+}
+
+fn form(visit: &Visit, invitation: Option<Invitation>, error: Option<&Error>) -> Result<Reply> {
     let frame = visit.frame("Accept an invitation").failed(error).script("fragment");
-    render(frame.status, &Invitation { frame: frame.rename("token", "link") })
+    let own = visit.session.as_ref().map(|session| session.user.email.as_str());
+    let page = InvitationPage {
+        frame: frame.rename("token", "link"),
+        is_mine: invitation.as_ref().is_some_and(|one| own == Some(one.email.as_str())),
+        invitation,
+        token: token(visit.form.get("link")).into(),
+    };
+    render(page.frame.status, &page)
+}
+
+/// What the invitation of the form is to.
+async fn preview(visit: &Visit) -> Result<Invitation> {
+    let body = json!({"token": token(visit.form.get("link"))});
+    visit.api.post("/auth/invitations/preview", body).await
+}
+
+async fn act(visit: &Visit) -> Result<Reply> {
+    if visit.form.get("action") != "look" {
+        return accept(visit).await;
+    }
+    match preview(visit).await {
+        Ok(invitation) => form(visit, Some(invitation), None),
+        Err(error) => form(visit, None, Some(&error)),
+    }
 }
 
 async fn accept(visit: &Visit) -> Result<Reply> {
@@ -42,6 +94,7 @@ async fn accept(visit: &Visit) -> Result<Reply> {
         Ok(begun) => Ok(Reply::see_other("/")
             .flash(Flash::Joined)
             .session(SessionChange::Begun(begun.token))),
-        Err(error) => form(visit, Some(&error)),
+        Err(error) if error.kind() == Kind::NotFound => form(visit, None, Some(&error)),
+        Err(error) => form(visit, preview(visit).await.ok(), Some(&error)),
     }
 }

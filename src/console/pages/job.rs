@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::agent_versions::Change;
 use super::deployments::{Environments, Target};
-use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, shown};
+use super::environments::Approvals;
+use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, entries, shown};
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
@@ -18,6 +19,7 @@ use crate::console::page::Page;
 use crate::console::place::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
+use crate::console::texts;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -47,8 +49,12 @@ struct JobPage {
     approvals: Vec<Approval>,
     people: People,
     may_decide: bool,
+    /// Why the visitor does not decide about what waits; empty if they do, or it does not.
+    why_not: String,
     /// The visitor's own page, if they are asked and nobody vouches for their address.
     lacks_voucher: Option<String>,
+    /// That fewer of those who are asked can approve than must.
+    too_few: String,
     may_cancel: bool,
     may_roll_back: bool,
 }
@@ -77,6 +83,7 @@ struct Plan {
     targets: Vec<PlanTarget>,
     tools: Vec<PlanTool>,
     delivery: Nullable<Delivery>,
+    approvals: Nullable<Approvals>,
 }
 
 #[derive(Deserialize)]
@@ -90,8 +97,8 @@ struct PlanTarget {
 
 impl PlanTarget {
     /// Its configuration, for people.
-    fn config(&self) -> String {
-        serde_json::to_string_pretty(&self.config).unwrap_or_default()
+    fn config(&self) -> Vec<(String, String)> {
+        entries(&self.config)
     }
 }
 
@@ -143,6 +150,29 @@ async fn changes(visit: &Visit) -> Result<(Vec<ChangedTarget>, bool)> {
     }
 }
 
+/// Why somebody who is not asked, or has decided, finds no buttons.
+fn why_not(job: &Job, own: Option<&Approval>, me: &str) -> &'static str {
+    let prevents = job.plan.approvals.as_ref().is_some_and(|policy| policy.prevent_self_approval);
+    match own {
+        Some(own) if own.decision == "pending" => "",
+        Some(_) => "You have decided; it waits for others.",
+        None if prevents && job.created_by == me => {
+            "You do not decide about it: who deploys to this environment does not approve it."
+        }
+        None => "You are not asked: the environment says who approves.",
+    }
+}
+
+/// Warns if fewer of those who are asked have approved, or can, than must.
+fn too_few(job: &Job, approvals: &[Approval]) -> String {
+    let can = |one: &&Approval| match one.decision.as_str() {
+        "pending" | "approved" => one.user.can_decide,
+        _ => false,
+    };
+    let needed = job.plan.approvals.as_ref().map_or(0, |policy| policy.min_approvals);
+    texts::too_few(approvals.iter().filter(can).count(), needed)
+}
+
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let job: Job = visit.api.get(&api_path(visit), &[]).await?;
     let approvals = format!("{}/approvals", api_path(visit));
@@ -150,11 +180,14 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let (changes, is_too_large) = changes(visit).await?;
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
-    let asked = approvals.items.iter().find(|one| one.user.id == *me && one.decision == "pending");
+    let own = approvals.items.iter().find(|one| one.user.id == *me);
+    let asked = own.filter(|one| one.decision == "pending");
     let is_open = job.state == "pending_approval";
     let may_write = visit.member().role >= Role::Member;
     let may_decide = is_open && asked.is_some_and(|one| one.user.can_decide);
     let lacks_voucher = is_open && may_write && asked.is_some_and(|one| !one.user.email_verified);
+    let why_not = if is_open { why_not(&job, own, me) } else { "" };
+    let too_few = if is_open { too_few(&job, &approvals.items) } else { String::new() };
     let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
         (Some(name), Some(version)) => format!("Deploy {name} {version}"),
         _ => "Deployment".into(),
@@ -172,6 +205,8 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         approvals: approvals.items,
         people: People::read(&visit.api).await?,
         may_decide,
+        why_not: why_not.into(),
+        too_few,
         lacks_voucher: lacks_voucher
             .then(|| visit.in_org(&format!("/settings/members/{}", segment(me)))),
         may_cancel: OPEN.contains(&job.state.as_str())

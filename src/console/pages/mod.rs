@@ -58,6 +58,7 @@ mod access;
 mod audit;
 mod channel;
 mod channels;
+mod clone;
 mod confirm;
 mod confirm_mail;
 mod directory;
@@ -66,8 +67,10 @@ mod files;
 mod edit_channel;
 mod listing;
 pub mod domains;
+mod deploy_tool;
 mod environment;
 mod environments;
+mod first_steps;
 mod flags;
 mod grants;
 mod keys;
@@ -77,6 +80,7 @@ mod member;
 mod members;
 mod model_prices;
 pub mod notifications;
+mod organization;
 mod policies;
 mod prompt_provider;
 mod providers;
@@ -84,6 +88,7 @@ mod search;
 mod shown_once;
 mod system;
 mod tools;
+mod variable;
 
 use super::page::Page;
 
@@ -109,6 +114,7 @@ const ALL: &[&[Page]] = &[
     artifact::PAGES,
     artifact_tags::PAGES,
     version::PAGES,
+    clone::PAGES,
     compare::PAGES,
     labels::PAGES,
     editor::PAGES,
@@ -138,6 +144,7 @@ const ALL: &[&[Page]] = &[
     agent_versions::PAGES,
     fleets::PAGES,
     deploy::PAGES,
+    organization::PAGES,
     members::PAGES,
     member::PAGES,
     keys::PAGES,
@@ -155,7 +162,9 @@ const ALL: &[&[Page]] = &[
     system::PAGES,
     environments::PAGES,
     environment::PAGES,
+    variable::PAGES,
     tools::PAGES,
+    deploy_tool::PAGES,
     policies::PAGES,
     flags::PAGES,
     directory::PAGES,

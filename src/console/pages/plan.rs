@@ -36,11 +36,8 @@ impl PlanTool {
     }
 
     /// Its configuration, for people; empty if there is none.
-    pub fn config(&self) -> String {
-        match &self.provider_config.0 {
-            Some(config) => serde_json::to_string_pretty(config).unwrap_or_default(),
-            None => String::new(),
-        }
+    pub fn config(&self) -> Vec<(String, String)> {
+        self.provider_config.as_ref().map(entries).unwrap_or_default()
     }
 }
 
@@ -94,6 +91,30 @@ pub struct Shown {
     pub changes: Vec<Change>,
 }
 
+/// The values of a configuration, each with where it is: `limits.daily` and `stop[0]`.
+pub fn entries(config: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut entries = Vec::new();
+    for (name, value) in config {
+        collect(name.clone(), value, &mut entries);
+    }
+    entries
+}
+
+fn collect(path: String, value: &Value, entries: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(inner) if !inner.is_empty() => {
+            inner.iter().for_each(|(name, one)| collect(format!("{path}.{name}"), one, entries));
+        }
+        Value::Array(inner) if !inner.is_empty() => {
+            inner.iter().enumerate().for_each(|(at, one)| {
+                collect(format!("{path}[{at}]"), one, entries);
+            });
+        }
+        Value::String(text) => entries.push((path, text.clone())),
+        other => entries.push((path, other.to_string())),
+    }
+}
+
 /// Returns the targets for a page, with so many rows of their diffs as it may have.
 pub fn shown(targets: Vec<Target>, tools: &[PlanTool]) -> Vec<Shown> {
     let mut left = ROWS;
@@ -116,5 +137,27 @@ fn one(target: Target, tools: &[PlanTool], left: &mut usize) -> Shown {
         rows,
         rest,
         changes: target.changes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_value_by_value() {
+        let config = json!({"model": "m", "limits": {"daily": 3, "none": {}}, "stop": ["a", true]});
+        let entries = entries(config.as_object().unwrap());
+        let pairs: Vec<_> = entries.iter().map(|(path, value)| (&**path, &**value)).collect();
+        let values = [
+            ("model", "m"),
+            ("limits.daily", "3"),
+            ("limits.none", "{}"),
+            ("stop[0]", "a"),
+            ("stop[1]", "true"),
+        ];
+        assert_eq!(pairs, values);
     }
 }

@@ -27,6 +27,8 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/prompt-providers/{id}")
         .get(|visit| Box::pin(show(visit, None, None)))
         .post(|visit| Box::pin(import(visit))),
+    Page::of_org("/o/{org}/settings/prompt-providers/{id}/edit")
+        .form(|visit| Box::pin(edit(visit))),
     Page::of_org("/o/{org}/settings/prompt-providers/{id}/delete")
         .form(|visit| Box::pin(delete(visit))),
 ];
@@ -156,6 +158,27 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     Ok(Form::create("/prompt-providers", fields, "Create provider")
         .done(visit.in_org("/settings/prompt-providers/{id}"), Flash::ProviderCreated)
         .page(crumbs(visit, visit.frame("New provider of prompts"))))
+}
+
+async fn edit(visit: &Visit) -> Result<FormPage> {
+    let stored: Provider = visit.api.get(&api_path(visit), &[]).await?;
+    let mut fields =
+        vec![Field::text("name", "Name"), Field::text("baseUrl", "Address").kind("url")];
+    let keep = "Left empty, it stays as it is; with another address it has to be entered.";
+    if stored.kind == "langfuse" {
+        let both = "Both are entered, or none: left empty, they stay as they are. With another address they \
+                    have to be entered.";
+        let public = Field::secret("publicKey", "New public key").at("credentials.publicKey");
+        let secret = Field::secret("secretKey", "New secret key").at("credentials.secretKey");
+        fields.extend([public.also("credentials").hint(both), secret]);
+    } else {
+        let key = Field::secret("apiKey", "New API key").at("credentials.apiKey");
+        fields.push(key.also("credentials").hint(keep));
+    }
+    let form = Form::change(visit, &api_path(visit), fields).await?;
+    let frame = crumbs(visit, visit.frame(&format!("Change {}", stored.name)));
+    let form = form.done(visit.above(), Flash::ProviderSaved);
+    Ok(form.page(frame.crumb(stored.name, visit.above())))
 }
 
 async fn delete(visit: &Visit) -> Result<FormPage> {

@@ -2,6 +2,7 @@
 
 use askama::Template;
 
+use crate::api::Method;
 use crate::base::Result;
 use crate::console::api::segment;
 use crate::console::filters;
@@ -27,6 +28,7 @@ struct RegistryPage {
     /// The type that is shown alone; empty for all.
     only: String,
     tags: TagFilter,
+    may_change: bool,
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
@@ -53,6 +55,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         artifacts,
         only: only.into(),
         tags,
+        may_change: visit.may(Method::Patch, "/registries/slug"),
     };
     render(page.frame.status, &page)
 }

@@ -2,6 +2,7 @@
 //! which browsers do not send: a script moves it into the form, or a person pastes the link.
 
 use askama::Template;
+use serde::Deserialize;
 use serde_json::json;
 
 use super::sign_in::Begun;
@@ -13,7 +14,7 @@ use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::open("/setup")
-    .get(|visit| Box::pin(async { form(visit, None) }))
+    .get(|visit| Box::pin(show(visit)))
     .post(|visit| Box::pin(set_up(visit)))
     .open_before_setup()];
 
@@ -21,8 +22,25 @@ pub const PAGES: &[Page] = &[Page::open("/setup")
 #[template(path = "setup.html")]
 struct Setup {
     frame: Frame,
+    /// Whether that was done, so that no link is valid.
+    is_set_up: bool,
     /// Whether what is entered could be read on the way.
     is_open: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    is_set_up: bool,
+}
+
+async fn show(visit: &Visit) -> Result<Reply> {
+    let State { is_set_up } = visit.api.get("/setup", &[]).await?;
+    if !is_set_up {
+        return form(visit, None);
+    }
+    let frame = visit.frame("This server is set up");
+    render(frame.status, &Setup { frame, is_set_up, is_open: false })
 }
 
 fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
@@ -33,7 +51,7 @@ fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
         .rename("user.name", "name")
         .rename("user.email", "email")
         .rename("user.password", "password");
-    render(frame.status, &Setup { frame, is_open: !visit.is_private })
+    render(frame.status, &Setup { frame, is_set_up: false, is_open: !visit.is_private })
 }
 
 /// The token of a link, or the token itself.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::agents::Agent;
 use super::deployments::{self, Job};
+use super::first_steps::{Step, steps};
 use super::today_group::{Group, ROWS, Row};
 use super::today_operations;
 use super::today_teams::{Teams, Waiting};
@@ -16,6 +17,7 @@ use crate::console::page::Page;
 use crate::console::place::Place;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
+use crate::console::roster::member;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
@@ -32,6 +34,8 @@ struct Today {
     base: String,
     groups: Vec<Group>,
     has_registries: bool,
+    /// What is to be done in a new organization; empty in others.
+    steps: Vec<Step>,
 }
 
 #[derive(Deserialize)]
@@ -48,7 +52,7 @@ struct Flag {
 async fn show(visit: &Visit) -> Result<Reply> {
     let registries: List<serde_json::Value> =
         visit.api.get("/registries", &[("limit", "1")]).await?;
-    let waiting = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
+    let waiting = approvals(visit).await?;
     let failed = jobs(visit, "Deployments that failed", "error", ("state", "error")).await?;
     let mut teams = Teams::new();
     let groups = [
@@ -72,6 +76,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         frame: visit.frame("Today").live(),
         base: visit.in_org(""),
         groups: groups.into_iter().filter(|group| !group.rows.is_empty()).collect(),
+        steps: steps(visit).await?,
         has_registries: !registries.items.is_empty(),
     };
     render(page.frame.status, &page)
@@ -97,6 +102,17 @@ async fn jobs(
     let (_, icon, _) = deployments::state("pending_approval");
     let all = visit.in_org(&format!("/deployments?only={only}"));
     Ok(Group { title, icon, kind: "warning", rows, is_cut, all })
+}
+
+/// The jobs that wait for the visitor's approval. They can only look at them as long as nobody vouches
+/// for their address.
+async fn approvals(visit: &Visit) -> Result<Group> {
+    let group = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
+    if group.rows.is_empty() || member(&visit.api, &visit.signed_in().user.id).await?.email_verified
+    {
+        return Ok(group);
+    }
+    Ok(Group { title: "You are asked to approve, and cannot yet", kind: "off", ..group })
 }
 
 /// When the last days begin.

@@ -54,13 +54,15 @@ struct ToolPage {
     people: People,
     /// The path of the list of tools.
     list: String,
+    may_deploy: bool,
 }
 
+/// A tool.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Tool {
+pub struct Tool {
     id: String,
-    name: String,
+    pub name: String,
     description: Nullable<String>,
     prompt: Nullable<String>,
     r#type: String,
@@ -141,6 +143,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         versions: visit.api.items(&format!("{}/versions", api_path(visit)), &[]).await?,
         people: People::read(&visit.api).await?,
         list: visit.in_org("/tools"),
+        may_deploy: super::deploy_tool::may(visit),
         tool,
     };
     render(page.frame.status, &page)

@@ -5,13 +5,14 @@
 //! it has been approved.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::{JOB_IN_PATH, Visible, fetch_job, filtered_environment};
-use super::approvals::{self, DeploymentApproval, WAITING_FOR, end_early};
+use super::approvals::{self, DeploymentApproval, WAITING_FOR, end_early, is_approver};
 use super::contents::{ContentHash, DeployedTool};
 use super::delivery::{
     PlannedDelivery, PlannedEndpoint, PlannedSecret, PlannedVariable, push_target,
@@ -124,6 +125,26 @@ fn list_waiting(
     let info =
         |view: &View, approval: DeploymentApproval| job_info(view, view.fetch(&approval.job)?);
     view.page_map(&WAITING_FOR, &user, Order::Descending, &req.page, keep, info)
+}
+
+/// Counts the jobs that wait for a caller's approval, to `at_most`; none if they cannot
+/// decide.
+///
+/// # Errors
+/// If the store fails.
+pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
+    let user = caller.user();
+    if !is_approver(view, user)? {
+        return Ok(0);
+    }
+    let visible = Visible::to(view, caller)?;
+    let mut count = 0;
+    view.for_each(&WAITING_FOR, &user, Order::Descending, |approval: DeploymentApproval| {
+        let job = view.get::<DeploymentJob>(&approval.job)?;
+        count += usize::from(job.is_some_and(|job| visible.has_job(&job)));
+        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(count)
 }
 
 pub(super) fn get(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<JobInfo> {

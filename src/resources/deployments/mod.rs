@@ -25,6 +25,7 @@ mod running;
 mod target;
 
 pub use job::{CountedJob, DAY_SECS, JobState, count};
+pub use jobs::count_waiting;
 pub use live::Deployment;
 
 use crate::api::Resource;

@@ -27,8 +27,8 @@ use crate::api::{
 };
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
-    ANYONE, AddressProof, Credential, Membership, Role, SESSION_ADMIN, Session, User, find_person,
-    has_second_factor,
+    ANYONE, AddressProof, Credential, Membership, Organization, Role, SESSION_ADMIN, Session, User,
+    find_person, has_second_factor,
 };
 use crate::base::{Email, Error, Id, Issue, Name, Result, Time};
 use crate::resources::mail_budget::{self, CountedFor};
@@ -109,6 +109,35 @@ struct AcceptInvitation {
 }
 impl Input for AcceptInvitation {}
 
+/// The token of an invitation.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{"token": "the-token-of-the-invitation"}]))]
+struct InvitationToken {
+    /// The token of the invitation.
+    token: String,
+}
+impl Input for InvitationToken {}
+
+/// What an invitation says to whoever has its token.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct InvitationPreview {
+    /// The name of the organization.
+    org_name: Name,
+    /// The name of who invited; null if they have left.
+    inviter_name: Option<Name>,
+    /// The invited address.
+    email: Email,
+    role: Role,
+    expires_at: Time,
+}
+
+impl Output for InvitationPreview {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
 // ── Inviting ─────────────────────────────────────────────────────────────────
 
 fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
@@ -188,6 +217,19 @@ fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
         Some(invitation) if invitation.is_open(view)? => Ok((invitation, proves)),
         _ => Err(Error::no_such("invitation").at("token")),
     }
+}
+
+fn preview(view: &View, req: &Req<(), InvitationToken>) -> Result<InvitationPreview> {
+    let (invitation, _) = open(view, &req.input.token)?;
+    let org: Organization = view.fetch(&invitation.org)?;
+    let inviter: Option<User> = view.get(&invitation.inviter)?;
+    Ok(InvitationPreview {
+        org_name: org.name,
+        inviter_name: inviter.map(|user| user.name),
+        email: invitation.email,
+        role: invitation.role,
+        expires_at: invitation.expires_at,
+    })
 }
 
 /// Who accepts an invitation.
@@ -310,7 +352,8 @@ fn accept(
         user,
         org: invitation.org,
         role: invitation.role,
-        email_verified: false,
+        // An admin has invited the address, and who accepts has shown that they read its mail.
+        email_verified: proves,
         joined_at: tx.now(),
     })?;
     tx.remove(&invitation)?;
@@ -340,6 +383,8 @@ pub(super) fn routes() -> Vec<Route> {
             op::write(revoke),
         )
         .about("Revoke an invitation"),
+        Route::post("/auth/invitations/preview", ANYONE, "invitation.preview", op::read(preview))
+            .about("Get what an invitation is to"),
         Route::post(
             "/auth/invitations/accept",
             ANYONE,

@@ -6,14 +6,14 @@
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::accounts;
 use super::keys;
 use super::organization::{self, NewOrganization};
 use super::sessions::{self, SessionInfo};
 use super::tokens::{TokenHash, hash_of, new_token, token_of};
-use crate::api::{HashPlan, Input, Req, Resource, Route, op};
+use crate::api::{HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{ANYONE, AddressProof, ApiKey, Organization, User};
 use crate::base::{Email, Error, Id, Kind, Name, Result, Slug, Time};
@@ -206,8 +206,29 @@ fn require_invitation(view: &View, token: &str) -> Result<()> {
     ))
 }
 
+/// Whether the installation can still be set up.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SetupState {
+    /// Whether it has a user: then there is no setup link any more.
+    is_set_up: bool,
+}
+
+impl Output for SetupState {
+    fn resource(&self) -> Option<ResourceRef> {
+        None
+    }
+}
+
+fn state(view: &View, _: &Req) -> Result<SetupState> {
+    Ok(SetupState { is_set_up: has_any_user(view)? })
+}
+
 pub(super) fn routes() -> Vec<Route> {
     vec![
+        Route::get("/setup", ANYONE, "setup.get", op::read(state))
+            .open_before_setup()
+            .about("Get whether the server is set up"),
         Route::post("/setup", ANYONE, "organization.set_up", op::hash(prepare, set_up))
             .no_replay()
             .open_before_setup()

@@ -58,6 +58,7 @@ use crate::api::Resource;
 pub use member::{Member, team_of};
 pub use task::Task;
 pub use team::Team;
+pub use waiting::count_waiting;
 
 /// Everything about teams.
 pub const RESOURCE: Resource = Resource {

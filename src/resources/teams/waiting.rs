@@ -1,6 +1,8 @@
 //! What waits for people in all teams of the organization
 //! (reference: teams-and-wakes, "What waits for people").
 
+use std::ops::ControlFlow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,9 +13,9 @@ use super::peer::{PENDING_BY_PUBKEY, Peer};
 use super::team::{Team, reaches};
 use super::usable::UsableMembers;
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{MEMBER, ScopeName};
+use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{Body, Handle, Id, Result, Time};
-use crate::store::{Order, Page, View};
+use crate::store::{Index, Key, Order, Page, Record, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -71,6 +73,45 @@ fn peers(view: &View, req: &Req) -> Result<Page<WaitingPeer>> {
     Ok(found.map(WaitingPeer::from))
 }
 
+// ── Counting ─────────────────────────────────────────────────────────────────
+
+/// Counts what the lists of mail, approvals and outside agents have for a caller, to `at_most` each.
+///
+/// # Errors
+/// If the store fails.
+pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<[usize; 3]> {
+    let reaches = |scope, team| reaches(view, caller, scope, team);
+    let unread = (None::<Id<Member>>, false);
+    let is_mail = |message: &Message| reaches(ScopeName::TeamRead, message.team_id);
+    let usable = UsableMembers::of(view, caller);
+    let is_question = |approval: &TeamApproval| {
+        reaches(ScopeName::TeamRead, approval.team_id)
+            && usable.has(approval.team_id, approval.agent_id)
+    };
+    let is_peer = |peer: &Peer| reaches(ScopeName::ExchangeRead, peer.team);
+    Ok([
+        count_in(view, &BY_INBOX, &unread, at_most, is_mail)?,
+        count_in(view, &BY_DECISION, &TeamApprovalState::Pending, at_most, is_question)?,
+        count_in(view, &PENDING_BY_PUBKEY, &(), at_most, is_peer)?,
+    ])
+}
+
+/// Counts the records below a prefix of an index that are listed, the newest first.
+fn count_in<R: Record, K: Key>(
+    view: &View,
+    index: &'static Index<R, K>,
+    prefix: &impl Key,
+    at_most: usize,
+    is_listed: impl Fn(&R) -> bool,
+) -> Result<usize> {
+    let mut count = 0;
+    view.for_each(index, prefix, Order::Descending, |record: R| {
+        count += usize::from(is_listed(&record));
+        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(count)
+}
+
 // ── Routes ───────────────────────────────────────────────────────────────────
 
 fn routes() -> Vec<Route> {
@@ -92,6 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Principal;
     use crate::resources::teams::testing::{add_agent, team};
     use crate::resources::teams::{approvals, manage, messages};
     use crate::resources::testing::Fixture;
@@ -112,6 +154,12 @@ mod tests {
         let of = |ids: Vec<Id<Team>>| ids == [teams[1], teams[0]];
         assert!(of(mails().iter().map(|one| one.team_id).collect()));
         assert!(of(questions().iter().map(|one| one.team_id).collect()));
+        let Principal::Caller(owner) = &fixture.owner else { panic!("no caller") };
+        let counted = |at_most| {
+            let count = |view: &View| count_waiting(view, owner, at_most);
+            fixture.store.read_now(fixture.org, count).unwrap()
+        };
+        assert_eq!((counted(10), counted(1)), ([2, 2, 0], [1, 1, 0]));
         let (_, eve) = fixture.other_org("other");
         assert!(fixture.read_as(&eve, super::mail, (), ()).unwrap().items.is_empty());
 

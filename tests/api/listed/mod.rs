@@ -368,7 +368,8 @@ fn other_writes_answer_each_caller_as_written() {
 }
 
 /// Routes that none of the columns is about. They are called below, except for those of mails and providers.
-const OTHERS: [&str; 23] = [
+const OTHERS: [&str; 24] = [
+    "GET /setup",
     "POST /setup",
     "POST /auth/sign-in",
     "POST /auth/sign-in/code",
@@ -379,6 +380,7 @@ const OTHERS: [&str; 23] = [
     "DELETE /auth/sessions/{sessionId}",
     "POST /auth/password",
     "POST /auth/password/reset",
+    "POST /auth/invitations/preview",
     "POST /auth/invitations/accept",
     // With a provider: tests/console/provider_sign_in.rs.
     "POST /auth/providers/begin",
@@ -427,6 +429,9 @@ fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let invited = json!({"email": email, "role": "member"});
     let token = acme.owner.post("/organizations/members", invited).ok()["token"].clone();
     let accept = json!({"token": token, "name": "Dan", "password": first});
+    assert_eq!(anybody.get("/setup").ok()["isSetUp"], true);
+    let preview = works(&anybody, "/auth/invitations/preview", json!({"token": token}));
+    assert_eq!((&preview["email"], &preview["role"]), (&json!(email), &json!("member")));
     works(&anybody, "/auth/invitations/accept", accept);
     let sign_in = |password: &str| {
         let body = json!({"email": email, "password": password});

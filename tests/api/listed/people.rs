@@ -159,6 +159,7 @@ pub const LISTED: &[Listed] = &[
         ("/audit-logs/checkpoint".into(), Value::Null)
     }),
     ("GET /system", INSTALLATION_READ, |_| ("/system".into(), Value::Null)),
+    ("GET /waiting", SESSION, |_| ("/waiting".into(), Value::Null)),
     ("GET /search", SESSION, |_| ("/search?q=plain".into(), Value::Null)),
     // Domains and the agent index.
     ("POST /organizations/domains", ADMIN_WRITE, |w| {

@@ -304,15 +304,21 @@ fn who_accepts_a_mailed_invitation_first_has_proved_the_address() {
     let fixture = Fixture::new();
     let made = mailed(&fixture, &fixture.owner, "cy@acme.test");
     prove(&fixture, &made).unwrap();
-    assert_eq!(person(&fixture, "cy@acme.test").proof, AddressProof::Proved);
-    let (_, eve) = fixture.other_org("globex");
+    let cy = person(&fixture, "cy@acme.test");
+    assert_eq!(cy.proof, AddressProof::Proved);
+    // The organization that invited the address vouches for it, and no other.
+    assert!(membership(&fixture, cy.id, fixture.org).unwrap().email_verified);
+    let (globex, eve) = fixture.other_org("globex");
     let made = mailed(&fixture, &eve, "dan@acme.test");
     let session = accept_as(&fixture, &Principal::Anonymous, &made.token).unwrap();
     // In the session of the account, a mailed token proves it without ending anything.
     let made = mailed(&fixture, &fixture.owner, "dan@acme.test");
     let who = signed_in(&fixture.store, &session.token);
     accept_as(&fixture, &who, &mailed_token(fixture.store.keys(), made.id)).unwrap();
-    assert_eq!(person(&fixture, "dan@acme.test").proof, AddressProof::Proved);
+    let dan = person(&fixture, "dan@acme.test");
+    assert_eq!(dan.proof, AddressProof::Proved);
+    let is_vouched = |org| membership(&fixture, dan.id, org).unwrap().email_verified;
+    assert!(is_vouched(fixture.org) && !is_vouched(globex));
     assert!(identity_of(&fixture.store, &session.token).is_ok());
 }
 

@@ -1,0 +1,45 @@
+//! `/o/{org}/tools/{tool}/deploy`: sets which version of a tool an environment uses.
+
+use serde_json::json;
+
+use crate::api::Method;
+use crate::base::Result;
+use crate::console::api::segment;
+use crate::console::field::Field;
+use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
+use crate::console::page::Page;
+use crate::console::place::environments;
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] =
+    &[Page::of_org("/o/{org}/tools/{tool}/deploy").form(|visit| Box::pin(deploy(visit)))];
+
+/// The route that does it.
+const ROUTE: &str = "/agents/tool-deployments";
+
+/// Whether the visitor may deploy tools.
+pub fn may(visit: &Visit) -> bool {
+    visit.may(Method::Post, ROUTE)
+}
+
+async fn deploy(visit: &Visit) -> Result<FormPage> {
+    let path = format!("/tools/{}", segment(visit.param(1)));
+    let tool: super::tools::Tool = visit.api.get(&path, &[]).await?;
+    let fields = vec![
+        Field::select("environment", "Environment", environments(&visit.api).await?),
+        Field::text("version", "Version").optional().hint("Empty for the newest.").also("toolIds"),
+    ];
+    let form = Form::create(ROUTE, fields, "Deploy")
+        .refined(|visit, _, body| body["toolIds"] = json!([visit.param(1)]))
+        .back(visit.above())
+        .done(visit.in_org("/deployments/jobs/{id}"), Flash::Deployed);
+    let frame =
+        visit.frame(&format!("Deploy {}", tool.name)).crumb("Tools", visit.in_org("/tools"));
+    let page = form.page(frame.crumb(tool.name, visit.above()));
+    Ok(page.lead(
+        "The environment uses this version from then on: agents that are deployed there next get it. \
+         It needs the environment's approvals.",
+    ))
+}
