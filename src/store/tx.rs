@@ -168,7 +168,7 @@ impl<'a> Tx<'a> {
         match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
             Some(op) => Ok(op.value().is_none()),
             None if key.last_chunk().is_some_and(is_new) => Ok(true),
-            None => self.reader.may_insert(table, key),
+            None => Ok(!self.reader.get(table, key, &mut |_| Ok(()))?),
         }
     }
 

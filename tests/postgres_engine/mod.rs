@@ -1,5 +1,7 @@
 //! What a transaction has read once, and at once, is what single reads find, and is validated as they are.
 
+mod groups;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};

@@ -52,8 +52,17 @@ fn attempt(
     engine: &dyn Engine,
     run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
 ) -> Result<()> {
+    attempt_within(engine, Budget::FULL, run)
+}
+
+/// Does the same with another budget: light ones may share a commit.
+fn attempt_within(
+    engine: &dyn Engine,
+    budget: Budget,
+    run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
+) -> Result<()> {
     let (end, ended) = channel();
-    let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
+    let terms = Terms { budget, on_conflict: OnConflict::RunOnWriter };
     engine.submit(Box::new(Step { run, end }), terms)?;
     ended.recv().unwrap_or_else(|_| Err(Error::internal("an attempt was lost")))
 }

@@ -1,7 +1,7 @@
 //! A bounded queue in which lanes take turns: one organization's thousand writes delay another's
 //! single one by one turn, not by a thousand.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 /// The key of a lane: an organization's id, or that of another sharer of the queue. Zero is a lane
 /// too.
@@ -100,31 +100,38 @@ impl<T> FairQueue<T> {
         })
     }
 
-    /// Returns whether an item waits in another lane than these.
-    pub fn has_outside(&self, lanes: &HashSet<Lane>) -> bool {
-        self.turns.iter().any(|lane| !lanes.contains(lane))
+    /// Returns whether an item waits in a lane that `is_free` accepts.
+    pub fn has_in(&self, is_free: impl Fn(&Lane) -> bool) -> bool {
+        self.turns.iter().any(is_free)
     }
 
     /// Removes the first item of the lane whose turn it is; the lane's next turn comes after that of
     /// all others.
     pub fn pop(&mut self) -> Option<T> {
-        self.pop_outside(&HashSet::new())
+        self.pop_in(|_| true)
     }
 
-    /// Does the same, but skips these lanes.
-    pub fn pop_outside(&mut self, lanes: &HashSet<Lane>) -> Option<T> {
-        let next = self.turns.iter().position(|lane| !lanes.contains(lane))?;
+    /// Does the same, but skips the lanes that `is_free` does not accept.
+    pub fn pop_in(&mut self, is_free: impl Fn(&Lane) -> bool) -> Option<T> {
+        let next = self.turns.iter().position(is_free)?;
         let lane = self.turns.remove(next)?;
-        let waiting = self.lanes.get_mut(&lane).expect("a lane with a turn exists");
-        let (item, bytes) = waiting.items.pop_front().expect("a lane with a turn has an item");
+        self.turns.push_back(lane);
+        self.pop_of(lane, |_| true)
+    }
+
+    /// Removes the first item of a lane if there is one that is wanted; the lane's turn stays.
+    pub fn pop_of(&mut self, lane: Lane, is_wanted: impl FnOnce(&T) -> bool) -> Option<T> {
+        let waiting = self.lanes.get_mut(&lane)?;
+        waiting.items.front().filter(|(item, _)| is_wanted(item))?;
+        let (item, bytes) = waiting.items.pop_front()?;
         waiting.bytes -= bytes;
         self.items -= 1;
         self.bytes -= bytes;
         if waiting.items.is_empty() {
             // Lanes come and go with organizations; the map must not grow with them.
             self.lanes.remove(&lane);
-        } else {
-            self.turns.push_back(lane);
+            let turn = self.turns.iter().rposition(|one| *one == lane);
+            turn.and_then(|turn| self.turns.remove(turn));
         }
         Some(item)
     }
@@ -170,6 +177,21 @@ mod tests {
         queue.put_back([1; 16], 1, "a1");
         assert_eq!(drain(&mut queue), ["a1"]);
         assert!(queue.bytes() == 0 && queue.lanes.is_empty());
+    }
+
+    #[test]
+    fn what_is_wanted_of_a_lane_is_taken_in_its_order_and_its_turn_stays() {
+        let mut queue = FairQueue::new(WIDE);
+        for (lane, item) in [(1, "a1"), (2, "b1"), (1, "a2"), (1, "a3"), (3, "c1")] {
+            queue.push([lane; 16], 1, item).unwrap();
+        }
+        assert_eq!(queue.pop_of([1; 16], |item| *item == "a2"), None, "it is not the first");
+        assert_eq!(queue.pop_of([4; 16], |_| true), None);
+        assert_eq!(queue.pop_of([1; 16], |_| true), Some("a1"));
+        assert_eq!(queue.pop_of([2; 16], |_| true), Some("b1"));
+        assert_eq!(queue.pop_in(|lane| *lane != [1; 16]), Some("c1"));
+        assert_eq!(drain(&mut queue), ["a2", "a3"]);
+        assert!(queue.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
     }
 
     #[test]

@@ -52,10 +52,6 @@ where
         })
     }
 
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        self.reader.may_insert(table, key)
-    }
-
     fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
         self.reader.will_find(entry, record)
     }

@@ -48,13 +48,6 @@ impl Reader for Overlay<'_> {
         }
     }
 
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        match self.writes.tables.get(table).and_then(|changes| changes.get(key)) {
-            Some(op) => Ok(op.value().is_none()),
-            None => self.base.may_insert(table, key),
-        }
-    }
-
     /// A change of the entry, or of the record, is in front of what is stored.
     fn will_find(&self, entry: (&'static str, &[u8]), record: (&'static str, &[u8])) -> Result<()> {
         let (index, key) = entry;
@@ -223,7 +216,6 @@ mod tests {
                 let there = upper.get("t", key, &mut |v| { value = Some(v.to_vec()); Ok(()) }).unwrap();
                 prop_assert_eq!(value.as_ref(), rows.get(key));
                 prop_assert_eq!(there, value.is_some());
-                prop_assert_eq!(upper.may_insert("t", key).unwrap(), value.is_none());
             }
 
             // Both appended to one batch give the same rows, and the batch is right about the base:

@@ -48,13 +48,6 @@ pub trait Reader: Send + Sync {
         each: &mut ScanFn<'_>,
     ) -> Result<()>;
 
-    /// Returns whether `key` may be inserted. An engine that finds out at its commit
-    /// ([`WriteOp::Insert`](super::Op::Insert)) may always return true: reading the key first would add it
-    /// to the read set and so cause conflicts.
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        Ok(!self.get(table, key, &mut |_| Ok(()))?)
-    }
-
     /// Says that an entry of a unique index, and then the record of this table under `owner` and the
     /// value of that entry, are read next: an engine to which the way is long reads them at once.
     ///

@@ -94,11 +94,11 @@ impl QueueState {
     }
 
     fn has_light(&self) -> bool {
-        self.light.has_outside(&self.held)
+        self.light.has_in(|lane| !self.held.contains(lane))
     }
 
     fn has_heavy(&self) -> bool {
-        !self.holders.is_empty() || self.heavy.has_outside(&self.held)
+        !self.holders.is_empty() || self.heavy.has_in(|lane| !self.held.contains(lane))
     }
 
     /// Chooses the kind of the next group.
@@ -111,9 +111,11 @@ impl QueueState {
     /// Removes the next attempt of the current group.
     fn pop(&mut self) -> Option<Prepared> {
         let prepared = if self.is_heavy_group {
-            self.holders.pop_front().or_else(|| self.heavy.pop_outside(&self.held))?
+            self.holders
+                .pop_front()
+                .or_else(|| self.heavy.pop_in(|lane| !self.held.contains(lane)))?
         } else {
-            self.light.pop_outside(&self.held)?
+            self.light.pop_in(|lane| !self.held.contains(lane))?
         };
         self.committing.insert(prepared.attempt.lane());
         Some(prepared)

@@ -1,25 +1,25 @@
-//! Running attempts: over a transaction of the database server, again after a conflict, until their
-//! outcome is certain.
+//! Running attempts: in [groups](super::group) over transactions of the database server, again after a
+//! conflict, until their outcome is certain.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::super::group_commit::{complete, outcome_unknown, over_budget, run};
-use super::super::optimistic::Reads;
+use super::super::group_commit::{complete, outcome_unknown};
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::access;
 use super::connection::{Commit, Connection, Rows};
 use super::failure::{Failure, too_long, too_many_wait};
+use super::group::Group;
 use super::membership::Member;
-use super::queue::{Run, Waiting};
-use super::reader::{Assumed, Kind, TransactionReader};
+use super::queue::Waiting;
+use super::reader::{Kind, TransactionReader};
 use super::settings::Control;
 use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue, fresh};
 use crate::base::{Error, Result};
-use crate::store::Clock;
+use crate::store::{Clock, Topic};
 
 /// How long an attempt may take from when it was submitted, with all its runs: clients of HTTP
 /// rarely wait longer. A standby is promoted within this time where failover is set up well.
@@ -29,10 +29,10 @@ pub const MAX_TIME: Duration = Duration::from_secs(25);
 /// be.
 const RESOLVE_TIME: Duration = Duration::from_secs(15);
 
-/// After 3 conflicts an attempt runs while no other of its lane begins.
+/// After 3 conflicts a heavy attempt runs while no group of its lane does.
 const MAX_CONFLICTS: usize = 3;
 
-/// After 6 conflicts it runs while no other of this server does: those of the same organization may
+/// After 6 conflicts it runs while no group of this server does: those of the same organization may
 /// be of another lane (what the server does by itself), and while a store is small what has nothing to
 /// do with each other conflicts too. An attempt that others overlap again and again would never end.
 const MAX_CONFLICTS_IN_LANE: usize = 6;
@@ -41,170 +41,187 @@ const MAX_CONFLICTS_IN_LANE: usize = 6;
 /// that takes many others that change the same.
 const MAX_RUNS: usize = 40;
 
-/// An attempt that holds its lane conflicts with those of other lanes and servers, which run again as it
-/// does. It pauses before each run for a random time: up to 2 ms, then twice as long each time up to
-/// 256 ms, so that one of them gets through. All pauses together take 4 s on average.
+/// Those that conflict do so with other lanes and servers, which run again as they do. After
+/// [`MAX_CONFLICTS`] they pause before each run for a random time: up to 2 ms, then twice as long each
+/// time up to 256 ms, so that one of them gets through. All pauses together take 4 s on average.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const MAX_DOUBLINGS: usize = 7;
 
-/// How a run ended.
+/// How a transaction ended.
 enum End {
     /// For good.
     Completed(Result<()>),
-    OverBudget,
-    /// Nothing is stored; it may run again.
+    /// Nothing is stored; its attempts may run again.
     Failed(Failure),
 }
 
+/// What others are told of a commit.
+struct Told {
+    topics: Vec<Topic>,
+    /// The slot that it moved, unless nodes are not notified.
+    slot: Option<Slot>,
+}
+
 impl Shared {
-    /// Runs the attempts of the queue, until it is closed and empty.
+    /// Runs the groups of the queue, until it is closed and empty.
     pub(super) fn serve_queue(self: &Arc<Self>) {
-        while let Some((waiting, run)) = self.queue.next() {
-            self.process(waiting, Some(run));
+        while let Some((group, running)) = self.queue.next_group() {
+            pause(&group);
+            self.queue.put_back(self.run_group(group));
+            drop(running);
         }
     }
 
-    /// Runs an attempt until it is completed or given back. Blocks. One of the queue, of which a run
-    /// has begun, is put back there where it must wait for others of its lane.
-    pub(super) fn process(self: &Arc<Self>, mut waiting: Waiting, first: Option<Run<'_>>) {
-        let deadline = waiting.submitted + MAX_TIME;
-        // One of the queue does not wait here.
-        let until = if first.is_some() { waiting.submitted } else { deadline };
-        let is_queued = first.is_some();
-        let mut next_run = first;
-        let lane = waiting.attempt.lane();
+    /// Runs an attempt until it is completed or given back. Blocks.
+    pub(super) fn process(self: &Arc<Self>, waiting: Waiting) {
+        let (lane, deadline) = (waiting.attempt.lane(), waiting.submitted + MAX_TIME);
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
-        while Instant::now() < deadline && waiting.conflicts < MAX_RUNS {
-            if self.commits_hang.load(Ordering::Relaxed) {
-                waiting.last = Some(Failure::Blocked);
-                break;
+        let mut next = vec![waiting];
+        while let Some(Waiting { conflicts, .. }) = next.first() {
+            let conflicts = *conflicts;
+            if conflicts >= MAX_CONFLICTS && hold.is_none() {
+                hold = self.queue.hold(lane, deadline);
             }
-            if waiting.conflicts >= MAX_CONFLICTS && hold.is_none() {
-                drop(next_run.take());
-                hold = self.queue.hold(lane, until);
-                if hold.is_none() && is_queued {
-                    return self.queue.put_back(waiting);
+            pause(&next);
+            let alone = match conflicts >= MAX_CONFLICTS_IN_LANE {
+                true => self.queue.hold_all(deadline),
+                false => {
+                    self.queue.wait_for_all(deadline);
+                    None
                 }
-            }
-            if waiting.conflicts > MAX_CONFLICTS {
-                thread::sleep(pause(waiting.conflicts - MAX_CONFLICTS - 1));
-            }
-            let run = next_run.take().or_else(|| match &hold {
-                None => self.queue.run(lane, until),
-                Some(_) if waiting.conflicts < MAX_CONFLICTS_IN_LANE => {
-                    self.queue.run_held(deadline)
-                }
-                Some(_) => self.queue.run_alone(deadline),
-            });
-            let Some(run) = run else {
-                if is_queued && hold.is_none() {
-                    return self.queue.put_back(waiting);
-                }
-                break;
             };
-            let end = self.run_once(&mut waiting, deadline);
-            drop(run);
-            let failure = match end {
-                End::Completed(end) => return complete(waiting.attempt, end),
-                End::OverBudget => return over_budget(waiting.attempt, waiting.terms),
-                End::Failed(failure) => failure,
-            };
-            waiting.last = Some(failure.clone());
-            if self.is_final(failure, &mut waiting) {
-                break;
-            }
+            next = self.run_group(next);
+            drop(alone);
         }
-        self.meters.failed_commits.add_one();
-        let error = match waiting.last {
-            // What it conflicts with is stored, but waits.
-            None | Some(Failure::Conflict) if self.unanswered.are_some_open() => {
-                Failure::Blocked.error()
-            }
-            Some(last) => last.error(),
-            None => too_many_wait(),
-        };
-        complete(waiting.attempt, Err(error));
     }
 
-    /// Returns whether an attempt that failed so is not to run again.
-    fn is_final(self: &Arc<Self>, failure: Failure, waiting: &mut Waiting) -> bool {
-        match failure {
-            // A second time somebody else has just inserted it.
-            Failure::Duplicate if !waiting.looks_before_insert => {
-                waiting.looks_before_insert = true;
+    /// Runs attempts in one transaction, which were submitted before. Returns those that are to run in
+    /// another, in their order; all others are completed or given back.
+    fn run_group(self: &Arc<Self>, waiting: Vec<Waiting>) -> Vec<Waiting> {
+        let (waiting, ended): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|one| self.may_run(one));
+        self.give_up(ended);
+        let Some(first) = waiting.iter().map(|one| one.submitted).min() else {
+            return Vec::new();
+        };
+        // Of the first of them: it may be too early for the others, which run again then.
+        let deadline = first + MAX_TIME;
+        let kind = Kind { begin: self.begin_write(), writes: true };
+        let reader = TransactionReader::new(self.clone(), kind, deadline, None);
+        let Group { members, writes, rest, .. } = Group::run(waiting, &reader);
+        let mut told = Told { topics: Vec::new(), slot: None };
+        let end = match reader.finish() {
+            Err(failure) => End::Failed(failure),
+            Ok(connection) if writes.is_empty() => {
+                self.abandon(connection);
+                End::Completed(Ok(()))
             }
+            Ok(connection) if Instant::now() > deadline => {
+                self.abandon(connection);
+                End::Failed(Failure::Refused(too_long()))
+            }
+            Ok(connection) => {
+                let lease = members.first().and_then(|one| one.waiting.lease.clone());
+                let terms = (members.len(), deadline, lease.as_deref());
+                self.write(connection, writes, terms, &mut told)
+            }
+        };
+        let mut again = Vec::new();
+        match end {
+            End::Completed(end) => {
+                members.into_iter().for_each(|one| one.complete(&end));
+            }
+            End::Failed(failure) => {
+                again = members.into_iter().map(|one| one.waiting).collect();
+                again = self.after_failure(failure, again);
+            }
+        }
+        // Last: who follows what is committed goes no further than the ids of attempts that are not
+        // completed.
+        self.signals.notify(&told.topics);
+        if let Some(slot) = &told.slot {
+            self.notifications.add(slot, &told.topics);
+        }
+        again.extend(rest);
+        again
+    }
+
+    fn may_run(&self, waiting: &Waiting) -> bool {
+        Instant::now() < waiting.submitted + MAX_TIME
+            && waiting.conflicts < MAX_RUNS
+            && !self.commits_hang.load(Ordering::Relaxed)
+    }
+
+    /// Completes attempts that cannot run any more, with why they did not succeed.
+    fn give_up(&self, attempts: Vec<Waiting>) {
+        for Waiting { attempt, last, .. } in attempts {
+            self.meters.failed_commits.add_one();
+            let error = match last {
+                None | Some(Failure::Conflict) if self.commits_hang.load(Ordering::Relaxed) => {
+                    Failure::Blocked.error()
+                }
+                // What it conflicts with is stored, but waits.
+                None | Some(Failure::Conflict) if self.unanswered.are_some_open() => {
+                    Failure::Blocked.error()
+                }
+                Some(last) => last.error(),
+                None => too_many_wait(),
+            };
+            complete(attempt, Err(error));
+        }
+    }
+
+    /// Returns those of the attempts whose transaction failed so that are to run again; completes the
+    /// others.
+    fn after_failure(&self, failure: Failure, mut group: Vec<Waiting>) -> Vec<Waiting> {
+        for waiting in &mut group {
+            waiting.last = Some(failure.clone());
+        }
+        let is_final = match failure {
             Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)
                 if self.queue.is_closed() =>
             {
-                return true;
+                true
             }
             // It has waited for four seconds already.
-            Failure::Stale | Failure::Blocked => {}
+            Failure::Stale | Failure::Blocked => false,
+            // A duplicate has just been inserted by somebody else.
             Failure::Conflict | Failure::Duplicate => {
-                waiting.conflicts += 1;
-                self.meters.conflicts.add_one();
+                group.iter_mut().for_each(|waiting| waiting.conflicts += 1);
+                self.meters.conflicts.add(group.len() as u64);
+                false
             }
             Failure::Unavailable(why) => {
-                tracing::debug!(%why, "an attempt runs again on another connection");
+                tracing::debug!(%why, "attempts run again on another connection");
                 self.pool.clear();
                 thread::sleep(RECONNECT_PAUSE);
+                false
             }
-            Failure::Crowded(_) => thread::sleep(RECONNECT_PAUSE),
+            Failure::Crowded(_) => {
+                thread::sleep(RECONNECT_PAUSE);
+                false
+            }
             Failure::Removed => {
                 self.removed();
-                return true;
+                true
             }
             Failure::Fenced => {
-                waiting.lease.iter().for_each(|lease| self.lost_lease(lease));
-                return true;
+                let lease = group.first().and_then(|waiting| waiting.lease.clone());
+                lease.iter().for_each(|lease| self.lost_lease(lease));
+                true
             }
-            Failure::Refused(_) => return true,
-        }
-        false
-    }
-
-    fn run_once(self: &Arc<Self>, waiting: &mut Waiting, deadline: Instant) -> End {
-        let Waiting { attempt, terms, lease, looks_before_insert, .. } = waiting;
-        let looks_before_insert = *looks_before_insert;
-        let kind = Kind { begin: self.begin_write(), writes: true, looks_before_insert };
-        let reader = TransactionReader::new(self.clone(), kind, deadline, None);
-        let (end, reads) = run(&mut **attempt, &reader, terms.budget);
-        let (connection, assumed) = match reader.finish() {
-            Ok(read) => read,
-            Err(failure) => return End::Failed(failure),
+            // It is the fault of one of them.
+            Failure::Refused(_) if group.len() > 1 => {
+                group.iter_mut().for_each(|waiting| waiting.must_be_single = true);
+                false
+            }
+            Failure::Refused(_) => true,
         };
-        let refused = match reads {
-            Reads::Whole(_) => None,
-            Reads::OverBudget => Some(End::OverBudget),
-            // A row that was read and makes no sense: the transaction itself did not fail.
-            Reads::Failed(error) => Some(End::Completed(Err(error))),
-        };
-        if let Some(refused) = refused {
-            self.abandon(connection);
-            return refused;
+        if is_final {
+            self.give_up(std::mem::take(&mut group));
         }
-        let writes = match end {
-            // Refused perhaps because it went on where it should have found a key.
-            Err(_) if !assumed.is_empty() => Err(Failure::Duplicate),
-            Ok(writes) if !are_inserted(&assumed, &writes) => Err(Failure::Duplicate),
-            Ok(writes) if !writes.is_empty() => Ok(writes),
-            ended => {
-                self.abandon(connection);
-                return End::Completed(ended.map(drop));
-            }
-        };
-        match writes {
-            Ok(_) if Instant::now() > deadline => {
-                self.abandon(connection);
-                End::Completed(Err(too_long()))
-            }
-            Ok(writes) => self.write(connection, writes, (deadline, lease.as_deref())),
-            Err(failure) => {
-                self.abandon(connection);
-                End::Failed(failure)
-            }
-        }
+        group
     }
 
     /// Ends a transaction that writes nothing.
@@ -215,25 +232,26 @@ impl Shared {
         }
     }
 
-    /// Writes and commits what an attempt returned.
+    /// Writes and commits what so many attempts returned, and notes what is to be told of it.
     fn write(
         &self,
         connection: Option<Connection>,
         writes: WriteBatch,
-        (deadline, lease): (Instant, Option<&Member>),
+        (attempts, deadline, lease): (usize, Instant, Option<&Member>),
+        told: &mut Told,
     ) -> End {
         let begun = Instant::now();
         let end = match self.ready_to_write(connection, deadline) {
             Ok((connection, slot)) => {
-                self.send_and_commit((connection, slot), &writes, (deadline, lease))
+                self.send_and_commit((connection, slot), &writes, (deadline, lease), told)
             }
             Err(failure) => End::Failed(failure),
         };
         if let End::Completed(end) = &end {
-            self.meters.commit_begins(1, &writes);
+            self.meters.commit_begins(attempts, &writes);
             self.meters.committed(begun, end.is_ok());
             // After an unknown outcome, too: a signal is a hint.
-            self.signals.notify(&writes.topics);
+            told.topics = writes.topics;
         }
         end
     }
@@ -262,6 +280,7 @@ impl Shared {
         (mut connection, slot): (Connection, Slot),
         writes: &WriteBatch,
         (deadline, lease): (Instant, Option<&Member>),
+        told: &mut Told,
     ) -> End {
         let next = self.slots().next_value();
         self.meters.round_trips.add_one();
@@ -304,7 +323,7 @@ impl Shared {
             }
         };
         if self.notifies_nodes && matches!(end, End::Completed(_)) {
-            self.notifications.add(&moved, &writes.topics);
+            told.slot = Some(moved);
         }
         end
     }
@@ -363,19 +382,13 @@ impl Shared {
     }
 }
 
-/// Returns a random pause after a conflict alone, of which there were `before` others.
-fn pause(before: usize) -> Duration {
+/// Pauses before attempts run that have conflicted often, for a random time.
+fn pause(group: &[Waiting]) {
+    let conflicts = group.iter().map(|one| one.conflicts).max().unwrap_or_default();
+    let Some(before) = conflicts.checked_sub(MAX_CONFLICTS + 1) else { return };
     let longest = FIRST_PAUSE * (1 << before.min(MAX_DOUBLINGS));
     let part = u32::from(u16::from_be_bytes(Clock::system().random()));
-    longest * part / u32::from(u16::MAX)
-}
-
-/// Returns whether every key that was taken to be absent is inserted, which fails if it is not.
-fn are_inserted(assumed: &Assumed, writes: &WriteBatch) -> bool {
-    assumed.iter().all(|(table, key)| {
-        let op = writes.tables.get(table).and_then(|changes| changes.get(key));
-        matches!(op, Some(WriteOp::Insert(_)))
-    })
+    thread::sleep(longest * part / u32::from(u16::MAX));
 }
 
 /// A batch that is written as it is.

@@ -28,7 +28,7 @@ impl LocalStorage for Building {
         let attempt = Box::new(Batch { writes: writes.clone(), end });
         let terms = Terms { budget: Budget::FULL, on_conflict: OnConflict::RunOnWriter };
         let lease = self.lease.clone();
-        self.shared.process(Waiting::new(attempt, terms, lease), None);
+        self.shared.process(Waiting::new(attempt, terms, lease));
         let end = ended.recv().unwrap_or_else(|_| Err(Error::internal("a batch was lost")));
         match end {
             Ok(()) => CommitOutcome::Done(self.shared.clone().blocking_snapshot()),

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | opening | [`settings`], [`url`], [`tls`], [`bootstrap`], [`tables`], [`durability`], [`notes`] |
 //! | connections | [`connection`], [`pool`], [`sql`], [`failure`], [`waiting`] |
-//! | transactions | [`shared`], [`queue`], [`attempts`], [`reader`], [`building`], [`access`] |
+//! | transactions | [`shared`], [`queue`], [`group`], [`attempts`], [`reader`], [`building`], [`access`] |
 //! | commits that are not answered | [`slot`], [`resolving`] |
 //! | members | [`membership`], [`member_rows`], [`joining`], [`heartbeat`], [`failure_detector`] |
 //! | nodes from outside | [`node_list`] |
@@ -32,6 +32,7 @@ mod durability;
 mod failure;
 mod failure_detector;
 mod fencing;
+mod group;
 mod heartbeat;
 mod joining;
 mod member_rows;
@@ -349,7 +350,7 @@ impl Shared {
     }
 
     fn snapshot(self: Arc<Self>, permit: Option<OwnedSemaphorePermit>) -> Arc<dyn Reader> {
-        let kind = Kind { begin: sql::BEGIN_READ, writes: false, looks_before_insert: true };
+        let kind = Kind { begin: sql::BEGIN_READ, writes: false };
         let deadline = Instant::now() + READ_TIME;
         Arc::new(TransactionReader::new(self, kind, deadline, permit))
     }

@@ -1,9 +1,8 @@
-//! The light attempts that wait for a thread, organizations in turns; and which attempts may run at
-//! once.
+//! The light attempts that wait for a thread, organizations in turns, and are handed out in groups: those of
+//! a lane that wait at the same moment. A lane has one group at a time: the next would conflict with it.
 //!
-//! Any number do, until one has conflicted several times. Then no other of its lane begins before it is
-//! over, and after more conflicts it runs while no other of this server does. Those that wait for it
-//! wait in the queue: a thread that waited with one would be missing to the other lanes.
+//! Heavy attempts run beside the groups, until one has conflicted several times. Then no group of its lane
+//! begins before it is over, and after more conflicts it runs while no group of this server does.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -14,6 +13,18 @@ use super::super::{Attempt, FairQueue, Lane, StoreMeters, Terms};
 use super::failure::{Failure, too_many_wait};
 use super::membership::Member;
 use crate::base::Result;
+
+/// Attempts of a group at most. Sixty creations of tasks are some 700 rows, for which the database server
+/// takes some 20 ms.
+const MAX_GROUP: usize = 64;
+
+/// The same while other lanes wait for a thread: what is before them is not much longer for it, and most of a
+/// transaction is shared by then.
+const MAX_GROUP_IN_TURN: usize = 16;
+
+/// After so many conflicts a group is halved, and after each further one: one of it may conflict with
+/// others again and again, which the rest need not.
+const CONFLICTS_BEFORE_HALVING: usize = 2;
 
 /// How long an attempt that runs alone waits for those that began before: as long as the slowest
 /// ordinary one takes. If one hangs for longer the attempt runs beside it.
@@ -28,77 +39,107 @@ pub struct Waiting {
     pub lease: Option<Arc<Member>>,
     /// How often it conflicted.
     pub conflicts: usize,
+    /// Whether the writes of its last group were refused, which may have been for those of another.
+    pub must_be_single: bool,
     /// Why its last run failed: what its caller is told if there is no time for another.
     pub last: Option<Failure>,
-    /// Whether it looks for a key before it inserts it.
-    pub looks_before_insert: bool,
 }
 
 impl Waiting {
     /// An attempt that has not run.
     pub fn new(attempt: Box<dyn Attempt>, terms: Terms, lease: Option<Arc<Member>>) -> Self {
-        let submitted = Instant::now();
-        Waiting {
-            attempt,
-            terms,
-            submitted,
-            lease,
-            conflicts: 0,
-            last: None,
-            looks_before_insert: false,
+        let (submitted, last) = (Instant::now(), None);
+        Waiting { attempt, terms, submitted, lease, conflicts: 0, must_be_single: false, last }
+    }
+
+    /// How many attempts its group may have.
+    fn max_group(&self) -> usize {
+        if self.must_be_single {
+            return 1;
         }
+        let halvings = self.conflicts.saturating_sub(CONFLICTS_BEFORE_HALVING);
+        MAX_GROUP >> halvings.min(MAX_GROUP.ilog2() as usize)
     }
 }
 
 /// The queue of the threads that run light attempts.
 pub struct Queue {
     state: Mutex<State>,
-    /// Tells the threads that an attempt may run.
+    /// Tells the threads that a group may run.
     filled: Condvar,
-    /// Tells those that wait with an attempt that others ended.
+    /// Tells heavy attempts that a lane is free, or all are.
     released: Condvar,
     meters: Arc<StoreMeters>,
 }
 
 struct State {
     waiting: FairQueue<Waiting>,
-    /// The lanes of which one attempt holds off the others.
+    /// The lanes that have a group.
+    running: HashSet<Lane>,
+    /// The lanes in which no group begins.
     held: HashSet<Lane>,
-    running: usize,
-    is_one_alone: bool,
+    /// Whether none begins at all.
+    is_all_held: bool,
     is_closed: bool,
 }
 
 impl State {
-    fn may_run(&self, lane: Lane) -> bool {
-        !self.is_one_alone && !self.held.contains(&lane)
+    fn may_begin(&self, lane: Lane) -> bool {
+        !self.is_all_held && !self.held.contains(&lane) && !self.running.contains(&lane)
     }
 
     fn has_next(&self) -> bool {
-        !self.is_one_alone && self.waiting.has_outside(&self.held)
+        self.waiting.has_in(|lane| self.may_begin(*lane))
+    }
+
+    /// Removes the next group.
+    fn next(&mut self) -> Option<(Lane, Vec<Waiting>)> {
+        let State { waiting, running, held, is_all_held, .. } = self;
+        if *is_all_held {
+            return None;
+        }
+        let first = waiting.pop_in(|lane| !held.contains(lane) && !running.contains(lane))?;
+        let lane = first.attempt.lane();
+        running.insert(lane);
+        let mut most = first.max_group();
+        if self.has_next() {
+            most = most.min(MAX_GROUP_IN_TURN);
+        }
+        let mut group = vec![first];
+        while group.len() < most {
+            let fits =
+                |next: &Waiting| next.lease == group[0].lease && next.max_group() > group.len();
+            let Some(next) = self.waiting.pop_of(lane, fits) else { break };
+            most = most.min(next.max_group());
+            group.push(next);
+        }
+        Some((lane, group))
     }
 }
 
-/// Holds off the other attempts of a lane until it is dropped.
+/// A group of a lane is under way until this is dropped.
+pub struct GroupRun<'a> {
+    queue: &'a Queue,
+    lane: Lane,
+}
+
+/// Keeps groups of a lane from beginning until it is dropped.
 pub struct LaneHold<'a> {
     queue: &'a Queue,
     lane: Lane,
 }
 
-/// A run of an attempt, which ends when this is dropped.
-pub struct Run<'a> {
-    queue: &'a Queue,
-    is_alone: bool,
-}
+/// Keeps all groups from beginning until it is dropped.
+pub struct AllHold<'a>(&'a Queue);
 
 impl Queue {
     /// Creates an empty queue.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
         let state = State {
             waiting: FairQueue::new(WAITING),
+            running: HashSet::new(),
             held: HashSet::new(),
-            running: 0,
-            is_one_alone: false,
+            is_all_held: false,
             is_closed: false,
         };
         let (filled, released) = (Condvar::new(), Condvar::new());
@@ -119,49 +160,48 @@ impl Queue {
     /// 503 if the queue or the lane is full, or it is closed.
     pub fn push(&self, waiting: Waiting) -> Result<()> {
         let (lane, bytes) = (waiting.attempt.lane(), waiting.attempt.bytes());
-        let refused = {
+        let (refused, may_begin) = {
             let mut state = self.lock();
             let is_closed = state.is_closed;
             let refused =
                 if is_closed { Err(waiting) } else { state.waiting.push(lane, bytes, waiting) };
             self.count(&state);
-            refused
+            (refused, state.may_begin(lane))
         };
         // A refused attempt is dropped here, outside of the lock.
         refused.map_err(|_| {
             self.meters.refused.add_one();
             too_many_wait()
         })?;
-        self.filled.notify_one();
+        if may_begin {
+            self.filled.notify_one();
+        }
         Ok(())
     }
 
-    /// Puts an attempt back that must wait for others of its lane.
-    pub fn put_back(&self, waiting: Waiting) {
-        let (lane, bytes) = (waiting.attempt.lane(), waiting.attempt.bytes());
-        let mut state = self.lock();
-        state.waiting.put_back(lane, bytes, waiting);
-        self.count(&state);
-        drop(state);
-        self.filled.notify_one();
-    }
-
-    /// Waits for the next attempt that may run, and begins a run of it; `None` once the queue is closed
-    /// and empty.
-    pub fn next(&self) -> Option<(Waiting, Run<'_>)> {
+    /// Waits for the next group that may run; `None` once the queue is closed and empty.
+    pub fn next_group(&self) -> Option<(Vec<Waiting>, GroupRun<'_>)> {
         let idle =
             |state: &mut State| !(state.has_next() || state.is_closed && state.waiting.is_empty());
         let state = self.filled.wait_while(self.lock(), idle);
         let mut state = state.expect("no thread panics while holding it");
-        let State { waiting, held, .. } = &mut *state;
-        let next = waiting.pop_outside(held)?;
+        let (lane, group) = state.next()?;
         self.count(&state);
-        state.running += 1;
         if state.is_closed {
             // The others may end now.
             self.filled.notify_all();
         }
-        Some((next, Run { queue: self, is_alone: false }))
+        Some((group, GroupRun { queue: self, lane }))
+    }
+
+    /// Puts attempts of a group back that are to run in another: they are the next of their lane.
+    pub fn put_back(&self, group: Vec<Waiting>) {
+        let mut state = self.lock();
+        for waiting in group.into_iter().rev() {
+            let (lane, bytes) = (waiting.attempt.lane(), waiting.attempt.bytes());
+            state.waiting.put_back(lane, bytes, waiting);
+        }
+        self.count(&state);
     }
 
     /// Closes the queue: what waits is still handed out.
@@ -175,74 +215,67 @@ impl Queue {
         self.lock().is_closed
     }
 
-    // ── Which run at once ────────────────────────────────────────────────────
+    // ── Heavy attempts ───────────────────────────────────────────────────────
 
-    /// Begins a run when nobody else holds its lane and no attempt runs alone; `None` if that is not
-    /// so before `until`.
-    pub fn run(&self, lane: Lane, until: Instant) -> Option<Run<'_>> {
-        self.wait(until, |state| state.may_run(lane)).map(|state| self.begin(state))
-    }
-
-    /// Keeps others of the lane from beginning, when nobody else does. Then runs begin with
-    /// [`Queue::run_held`]. `None` if that cannot be before `until`.
+    /// Keeps groups of the lane from beginning, when nobody else does, and waits for the one under way.
+    /// `None` if another keeps them from it until `until`.
     pub fn hold(&self, lane: Lane, until: Instant) -> Option<LaneHold<'_>> {
-        let mut state = self.wait(until, |state| !state.held.contains(&lane))?;
-        state.held.insert(lane);
-        Some(LaneHold { queue: self, lane })
+        let mut state = self.wait(until, |state| !state.held.contains(&lane));
+        if !state.held.insert(lane) {
+            return None;
+        }
+        let hold = LaneHold { queue: self, lane };
+        drop(state);
+        drop(self.wait(until, |state| !state.running.contains(&lane)));
+        Some(hold)
     }
 
-    /// Begins a run in a lane that its caller holds, when no attempt runs alone; `None` if one does
-    /// until `until`.
-    pub fn run_held(&self, until: Instant) -> Option<Run<'_>> {
-        self.wait(until, |state| !state.is_one_alone).map(|state| self.begin(state))
+    /// Keeps all groups from beginning, when nobody else does, and waits for those under way, but not
+    /// for one that hangs. `None` if another keeps them from it until `until`.
+    pub fn hold_all(&self, until: Instant) -> Option<AllHold<'_>> {
+        let mut state = self.wait(until, |state| !state.is_all_held);
+        if std::mem::replace(&mut state.is_all_held, true) {
+            return None;
+        }
+        let hold = AllHold(self);
+        drop(state);
+        drop(self.wait(Instant::now() + DRAIN_TIME, |state| state.running.is_empty()));
+        Some(hold)
     }
 
-    /// Begins a run while no other of any lane begins, after those under way ended; `None` if another
-    /// runs alone until `until`.
-    pub fn run_alone(&self, until: Instant) -> Option<Run<'_>> {
-        self.wait(until, |state| !state.is_one_alone)?.is_one_alone = true;
-        let drained =
-            self.released.wait_timeout_while(self.lock(), DRAIN_TIME, |state| state.running > 0);
-        drained.expect("no thread panics while holding it").0.running += 1;
-        Some(Run { queue: self, is_alone: true })
+    /// Waits while another runs alone, at most until `until`.
+    pub fn wait_for_all(&self, until: Instant) {
+        drop(self.wait(until, |state| !state.is_all_held));
     }
 
-    fn begin(&self, mut state: MutexGuard<'_, State>) -> Run<'_> {
-        state.running += 1;
-        Run { queue: self, is_alone: false }
-    }
-
-    fn wait(&self, until: Instant, may: impl Fn(&State) -> bool) -> Option<MutexGuard<'_, State>> {
+    fn wait(&self, until: Instant, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
         let left = until.saturating_duration_since(Instant::now());
-        let waited = self.released.wait_timeout_while(self.lock(), left, |state| !may(state));
-        let (state, _) = waited.expect("no thread panics while holding it");
-        may(&state).then_some(state)
+        let waited = self.released.wait_timeout_while(self.lock(), left, |state| !is_so(state));
+        waited.expect("no thread panics while holding it").0
+    }
+}
+
+impl Drop for GroupRun<'_> {
+    fn drop(&mut self) {
+        self.queue.lock().running.remove(&self.lane);
+        self.queue.filled.notify_one();
+        self.queue.released.notify_all();
     }
 }
 
 impl Drop for LaneHold<'_> {
     fn drop(&mut self) {
         self.queue.lock().held.remove(&self.lane);
+        self.queue.filled.notify_one();
         self.queue.released.notify_all();
-        self.queue.filled.notify_all();
     }
 }
 
-impl Drop for Run<'_> {
+impl Drop for AllHold<'_> {
     fn drop(&mut self) {
-        let mut state = self.queue.lock();
-        state.running -= 1;
-        let is_last = state.is_one_alone && state.running == 0;
-        if self.is_alone {
-            state.is_one_alone = false;
-        }
-        drop(state);
-        if self.is_alone || is_last {
-            self.queue.released.notify_all();
-        }
-        if self.is_alone {
-            self.queue.filled.notify_all();
-        }
+        self.0.lock().is_all_held = false;
+        self.0.filled.notify_all();
+        self.0.released.notify_all();
     }
 }
 

@@ -47,9 +47,6 @@ pub struct Kind {
     pub begin: &'static str,
     /// Whether it may write.
     pub writes: bool,
-    /// Whether a key that is to be inserted is looked for. Otherwise that is found out when it is
-    /// written, so that others may write beside it meanwhile.
-    pub looks_before_insert: bool,
 }
 
 #[derive(Default)]
@@ -57,9 +54,10 @@ struct State {
     /// In a transaction.
     connection: Option<Connection>,
     failure: Option<Failure>,
-    /// The keys that were taken to be absent without a look.
-    assumed: Assumed,
     kept: KeptRows,
+    /// Until when the attempt may ask the server that runs, and whether it would have later.
+    limit: Option<Instant>,
+    is_over_limit: bool,
     /// The version of what access depends on, once it was asked for.
     access_version: Option<u64>,
 }
@@ -94,9 +92,6 @@ impl KeptRows {
     }
 }
 
-/// Keys with their tables.
-pub type Assumed = Vec<(&'static str, Vec<u8>)>;
-
 impl TransactionReader {
     /// Creates a reader whose transaction has not begun.
     pub fn new(
@@ -112,13 +107,29 @@ impl TransactionReader {
         self.state.lock().expect("no thread panics while holding it")
     }
 
-    /// Ends the reads of an attempt: returns the connection, in its transaction, if one has begun,
-    /// with the keys that were taken to be absent; or why a read failed.
-    pub fn finish(self) -> Result<(Option<Connection>, Assumed), Failure> {
+    /// Says until when the next attempt may ask the server. If it would later, the read fails, and the
+    /// transaction does not.
+    pub fn limit(&self, until: Option<Instant>) {
+        let mut state = self.state();
+        (state.limit, state.is_over_limit) = (until, false);
+    }
+
+    /// Whether an attempt would have asked the server after its limit.
+    pub fn is_over_limit(&self) -> bool {
+        self.state().is_over_limit
+    }
+
+    /// Whether a read failed, and so the transaction.
+    pub fn has_failed(&self) -> bool {
+        self.state().failure.is_some()
+    }
+
+    /// Ends the reads: returns the connection, in its transaction, if one has begun; or why a read failed.
+    pub fn finish(self) -> Result<Option<Connection>, Failure> {
         let mut state = self.state();
         let connection = state.connection.take();
         match state.failure.take() {
-            None => Ok((connection, std::mem::take(&mut state.assumed))),
+            None => Ok(connection),
             Some(failure) => {
                 // Unless the connection is of no use.
                 if let Some(connection) = connection
@@ -140,6 +151,10 @@ impl TransactionReader {
         let mut state = self.state();
         if let Some(failure) = &state.failure {
             return Err(failure.error());
+        }
+        if state.limit.is_some_and(|limit| Instant::now() > limit) {
+            state.is_over_limit = true;
+            return Err(too_long());
         }
         let rows = match &state.connection {
             // It holds its turn meanwhile, and could not be committed in time.
@@ -319,14 +334,6 @@ impl Reader for TransactionReader {
             limit = (limit * 8).min(MAX_PART_BYTES / each_bytes).clamp(1, MAX_ROWS);
         }
         Ok(())
-    }
-
-    fn may_insert(&self, table: &'static str, key: &[u8]) -> Result<bool> {
-        if self.kind.looks_before_insert {
-            return Ok(!self.get(table, key, &mut |_| Ok(()))?);
-        }
-        self.state().assumed.push((table, key.to_vec()));
-        Ok(true)
     }
 
     /// See [`access`]. None if it cannot be read: what is read next fails as well.

@@ -195,7 +195,7 @@ impl Shared {
             return Err(too_many_wait());
         }
         let _permit = self.pool.blocking_permit()?;
-        self.process(waiting, None);
+        self.process(waiting);
         Ok(())
     }
 

@@ -1,8 +1,7 @@
-//! Which attempts run at once, and which wait.
-
-use std::sync::mpsc::channel;
+//! Which attempts are a group, and which wait.
 
 use super::super::super::{Budget, GivenBack, OnConflict, Reader, WriteBatch};
+use super::super::membership::{LEASE, Member};
 use super::*;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -32,124 +31,176 @@ fn long() -> Instant {
 
 fn is_idle(queue: &Queue) -> bool {
     let state = queue.lock();
-    state.held.is_empty() && state.running == 0 && !state.is_one_alone
+    state.held.is_empty() && state.running.is_empty() && !state.is_all_held
+}
+
+fn waiting(lane: u8) -> Waiting {
+    Waiting::new(Box::new(Of(lane)), TERMS, None)
 }
 
 fn push(queue: &Queue, lane: u8) {
-    queue.push(Waiting::new(Box::new(Of(lane)), TERMS, None)).unwrap();
+    queue.push(waiting(lane)).unwrap();
 }
 
-fn next_lane(queue: &Queue) -> Option<u8> {
-    queue.next().map(|(waiting, _)| waiting.attempt.lane()[0])
+fn lanes(group: &[Waiting]) -> Vec<u8> {
+    group.iter().map(|waiting| waiting.attempt.lane()[0]).collect()
+}
+
+/// The lanes of the attempts of the next group, which is over at once.
+fn next(queue: &Queue) -> Option<Vec<u8>> {
+    queue.next_group().map(|(group, _)| lanes(&group))
+}
+
+#[test]
+fn what_waits_of_a_lane_is_a_group_and_what_comes_later_waits_until_it_is_over() {
+    let queue = queue();
+    for lane in [1, 2, 1, 1] {
+        push(&queue, lane);
+    }
+    let (one, first) = queue.next_group().unwrap();
+    assert_eq!(lanes(&one), [1, 1, 1]);
+    push(&queue, 1);
+    let (two, second) = queue.next_group().unwrap();
+    assert_eq!(lanes(&two), [2]);
+    queue.close();
+    std::thread::scope(|scope| {
+        let third = scope.spawn(|| next(&queue));
+        drop(first);
+        assert_eq!(third.join().unwrap(), Some(vec![1]));
+    });
+    drop(second);
+    assert_eq!(next(&queue), None);
+    assert!(is_idle(&queue));
+}
+
+#[test]
+fn a_group_is_bounded_and_smaller_while_others_wait() {
+    let queue = queue();
+    (0..100).for_each(|_| push(&queue, 1));
+    push(&queue, 2);
+    let sizes = std::array::from_fn(|_| next(&queue).unwrap().len());
+    assert_eq!(sizes, [MAX_GROUP_IN_TURN, 1, MAX_GROUP, 100 - MAX_GROUP_IN_TURN - MAX_GROUP]);
+}
+
+#[test]
+fn what_is_put_back_is_the_first_of_its_lane_also_after_the_queue_was_closed() {
+    let queue = queue();
+    push(&queue, 1);
+    push(&queue, 1);
+    let (mut group, run) = queue.next_group().unwrap();
+    group[0].conflicts = 1;
+    push(&queue, 1);
+    queue.close();
+    queue.put_back(group);
+    drop(run);
+    let (group, run) = queue.next_group().unwrap();
+    assert_eq!(group.iter().map(|one| one.conflicts).collect::<Vec<_>>(), [1, 0, 0]);
+    drop(run);
+    assert!(queue.next_group().is_none());
+}
+
+#[test]
+fn groups_are_halved_after_conflicts_and_one_whose_writes_were_refused_is_single() {
+    let sizes = [0, 2, 3, 4, 8, 9, 39].map(|conflicts| {
+        let queue = queue();
+        let mut group: Vec<_> = (0..MAX_GROUP).map(|_| waiting(1)).collect();
+        group[0].conflicts = conflicts;
+        queue.put_back(group);
+        next(&queue).unwrap().len()
+    });
+    assert_eq!(sizes, [64, 64, 32, 16, 1, 1, 1]);
+    let queue = queue();
+    let mut group: Vec<_> = (0..5).map(|_| waiting(1)).collect();
+    group[1].must_be_single = true;
+    group[3].conflicts = 7;
+    queue.put_back(group);
+    let sizes: Vec<_> = std::iter::from_fn(|| {
+        let is_empty = queue.lock().waiting.is_empty();
+        (!is_empty).then(|| next(&queue).unwrap().len())
+    });
+    assert_eq!(sizes, [1, 1, 2, 1]);
+}
+
+#[test]
+fn a_group_has_one_lease() {
+    let queue = queue();
+    let lease = |value: u8| Some(Arc::new(Member { key: LEASE.into(), value: vec![value] }));
+    for of in [lease(1), lease(1), None, None, lease(2), lease(1)] {
+        queue.push(Waiting { lease: of, ..waiting(1) }).unwrap();
+    }
+    let sizes: [_; 4] = std::array::from_fn(|_| next(&queue).unwrap().len());
+    assert_eq!(sizes, [2, 2, 1, 1]);
 }
 
 #[test]
 fn threads_pass_over_a_held_lane_until_the_hold_ends() {
     let queue = queue();
     let held = queue.hold([1; 16], long()).unwrap();
-    for lane in [1, 1, 2, 1, 2] {
+    for lane in [1, 2, 1, 2] {
         push(&queue, lane);
     }
-    assert_eq!([next_lane(&queue), next_lane(&queue)], [Some(2), Some(2)]);
+    assert_eq!(next(&queue), Some(vec![2, 2]));
+    assert!(queue.hold([1; 16], Instant::now()).is_none(), "one holds it");
+    drop(queue.hold([2; 16], long()).unwrap());
     std::thread::scope(|scope| {
-        let next = scope.spawn(|| next_lane(&queue));
+        let next = scope.spawn(|| next(&queue));
         drop(held);
-        assert_eq!(next.join().unwrap(), Some(1));
+        assert_eq!(next.join().unwrap(), Some(vec![1, 1]));
     });
-    queue.close();
-    assert_eq!([next_lane(&queue), next_lane(&queue), next_lane(&queue)], [Some(1), Some(1), None]);
     assert!(is_idle(&queue));
 }
 
 #[test]
-fn what_is_put_back_is_handed_out_when_its_lane_is_free_also_after_the_queue_was_closed() {
+fn a_hold_waits_for_the_group_under_way_and_no_other_begins_before_it() {
     let queue = queue();
     push(&queue, 1);
-    let (waiting, run) = queue.next().unwrap();
-    let held = queue.hold([1; 16], long()).unwrap();
-    drop(run);
-    queue.put_back(waiting);
-    queue.close();
+    let (_, run) = queue.next_group().unwrap();
     std::thread::scope(|scope| {
-        let all = scope.spawn(|| [next_lane(&queue), next_lane(&queue)]);
-        drop(held);
-        assert_eq!(all.join().unwrap(), [Some(1), None]);
-    });
-}
-
-#[test]
-fn nothing_is_handed_out_while_one_runs_alone() {
-    let queue = queue();
-    push(&queue, 2);
-    let alone = queue.run_alone(long()).unwrap();
-    std::thread::scope(|scope| {
-        let next = scope.spawn(|| next_lane(&queue));
-        assert!(queue.run([3; 16], Instant::now()).is_none());
-        assert_eq!(queue.lock().waiting.len(), 1);
-        drop(alone);
-        assert_eq!(next.join().unwrap(), Some(2));
-    });
-    assert!(is_idle(&queue));
-}
-
-#[test]
-fn others_of_a_held_lane_wait_and_other_lanes_do_not() {
-    let queue = queue();
-    let held = queue.hold([1; 16], long()).unwrap();
-    drop(queue.run_held(long()).unwrap());
-    drop(queue.run([2; 16], long()).unwrap());
-    drop(queue.hold([2; 16], long()).unwrap());
-    assert!(queue.run([1; 16], Instant::now()).is_none());
-    assert!(queue.hold([1; 16], Instant::now()).is_none(), "one holds it");
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| queue.run([1; 16], long()).is_some());
-        drop(held);
-        assert!(waiting.join().unwrap());
-    });
-    assert!(is_idle(&queue));
-}
-
-#[test]
-fn one_alone_waits_for_those_under_way_and_all_others_wait_for_it() {
-    let queue = queue();
-    let held = queue.hold([1; 16], long()).unwrap();
-    let before = queue.run([3; 16], long()).unwrap();
-    let (note, noted) = channel();
-    std::thread::scope(|scope| {
-        let alone = scope.spawn(|| {
-            let run = queue.run_alone(long());
-            note.send("alone").unwrap();
-            drop(run);
-        });
-        while !queue.lock().is_one_alone {
+        let holds = scope.spawn(|| queue.hold([1; 16], long()).unwrap());
+        while queue.lock().held.is_empty() {
             std::thread::yield_now();
         }
-        let later = [false, true].map(|is_holder| {
-            let (queue, note) = (&queue, note.clone());
-            scope.spawn(move || {
-                let run =
-                    if is_holder { queue.run_held(long()) } else { queue.run([2; 16], long()) };
-                note.send("later").unwrap();
-                drop(run);
-            })
-        });
-        assert!(noted.try_recv().is_err());
-        drop(before);
-        assert_eq!([0; 3].map(|_| noted.recv().unwrap()), ["alone", "later", "later"]);
-        alone.join().unwrap();
-        for one in later {
-            one.join().unwrap();
-        }
+        push(&queue, 1);
+        assert!(!queue.lock().has_next());
+        drop(run);
+        let held = holds.join().unwrap();
+        assert!(!queue.lock().has_next());
+        drop(held);
     });
-    drop(held);
+    assert_eq!(next(&queue), Some(vec![1]));
+}
+
+#[test]
+fn nothing_is_handed_out_while_one_runs_alone_which_waits_for_those_under_way() {
+    let queue = queue();
+    push(&queue, 3);
+    let (_, before) = queue.next_group().unwrap();
+    push(&queue, 2);
+    std::thread::scope(|scope| {
+        let alone = scope.spawn(|| queue.hold_all(long()).unwrap());
+        while !queue.lock().is_all_held {
+            std::thread::yield_now();
+        }
+        assert!(!queue.lock().has_next());
+        assert!(queue.hold_all(Instant::now()).is_none(), "one runs alone");
+        drop(before);
+        let alone = alone.join().unwrap();
+        let next = scope.spawn(|| next(&queue));
+        let waits = scope.spawn(|| queue.wait_for_all(long()));
+        assert_eq!(queue.lock().waiting.len(), 1);
+        drop(alone);
+        assert_eq!(next.join().unwrap(), Some(vec![2]));
+        waits.join().unwrap();
+    });
     assert!(is_idle(&queue));
 }
 
 #[test]
 fn one_alone_does_not_wait_for_one_that_hangs() {
     let queue = queue();
-    let hanging = queue.run([3; 16], long());
-    drop(queue.run_alone(long()));
+    push(&queue, 3);
+    let hanging = queue.next_group();
+    drop(queue.hold_all(long()).unwrap());
     drop(hanging);
     assert!(is_idle(&queue));
 }

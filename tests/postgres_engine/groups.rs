@@ -1,0 +1,246 @@
+//! Light attempts that wait for each other share a transaction, and each has its own end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use roadstead::base::{Error, Result};
+use roadstead::store::engine::conformance::TABLE;
+use roadstead::store::engine::postgres::Postgres;
+use roadstead::store::engine::{
+    Attempt, Budget, Engine, GivenBack, OnConflict, Reader, Terms, WriteBatch, WriteOp,
+};
+
+use super::{Run, commit, get, put};
+use crate::open;
+use crate::postgres_server::{new_schema, shared};
+
+/// How an attempt ended.
+#[derive(Debug)]
+enum End {
+    Completed(Result<()>),
+    GivenBack(GivenBack),
+}
+
+impl End {
+    fn is_ok(&self) -> bool {
+        matches!(self, End::Completed(Ok(())))
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            End::Completed(Err(error)) => error.code(),
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+}
+
+/// A light attempt.
+struct Light(Run, Sender<End>);
+
+impl Attempt for Light {
+    fn run(&mut self, reader: &dyn Reader) -> Result<WriteBatch> {
+        (self.0)(reader)
+    }
+
+    fn complete(self: Box<Self>, end: Result<()>) {
+        self.1.send(End::Completed(end)).unwrap();
+    }
+
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        self.1.send(End::GivenBack(why)).unwrap();
+    }
+}
+
+fn submit(
+    engine: &Postgres,
+    run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
+) -> Receiver<End> {
+    let (end, ended) = channel();
+    let terms = Terms { budget: Budget::LIGHT, on_conflict: OnConflict::GiveBack };
+    engine.submit(Box::new(Light(Box::new(run), end)), terms).unwrap();
+    ended
+}
+
+/// Has attempts wait while one of their lane runs, so that they are the next group; returns their ends.
+fn together(engine: &Postgres, attempts: Vec<Run>) -> Vec<End> {
+    let (started, is_started) = channel();
+    let (release, is_released) = channel();
+    let before = submit(engine, move |_| {
+        started.send(()).unwrap();
+        is_released.recv().unwrap();
+        Ok(WriteBatch::default())
+    });
+    is_started.recv().unwrap();
+    let ends: Vec<_> = attempts.into_iter().map(|run| submit(engine, run)).collect();
+    release.send(()).unwrap();
+    assert!(before.recv().unwrap().is_ok());
+    ends.into_iter().map(|end| end.recv().unwrap()).collect()
+}
+
+fn number(reader: &dyn Reader, key: &str) -> u64 {
+    get(reader, key.as_bytes()).map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()))
+}
+
+/// Increments the counter, and writes a row for its new value.
+fn count(reader: &dyn Reader) -> WriteBatch {
+    let next = number(reader, "counter") + 1;
+    let mut writes = put(&[("counter", &next.to_be_bytes())]);
+    writes.add(TABLE, format!("row {next}").into_bytes(), WriteOp::Insert(Vec::new()));
+    writes
+}
+
+fn counts() -> Run {
+    Box::new(|reader| Ok(count(reader)))
+}
+
+/// Keeps a copy of the attempt's number of runs.
+fn counted(
+    mut run: impl FnMut(&dyn Reader, usize) -> Result<WriteBatch> + Send + 'static,
+) -> (Run, Arc<AtomicUsize>) {
+    let runs = Arc::<AtomicUsize>::default();
+    let own = runs.clone();
+    (Box::new(move |reader| run(reader, own.fetch_add(1, Ordering::SeqCst))), runs)
+}
+
+/// Fails unless the counter is at `value`, and there is a row for each value and none beyond.
+fn assert_counted(engine: &Postgres, value: u64) {
+    let reader = engine.snapshot();
+    assert_eq!(number(&*reader, "counter"), value);
+    for nth in 1..=value + 1 {
+        let row = get(&*reader, format!("row {nth}").as_bytes());
+        assert_eq!(row.is_some(), nth <= value, "{nth}");
+    }
+}
+
+#[test]
+fn a_group_reads_writes_and_commits_once_and_each_of_it_has_its_own_end() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    commit(&engine, |reader| Ok(count(reader))).unwrap();
+    let refused: Run = Box::new(|reader| {
+        let seen = number(reader, "counter");
+        Err(Error::busy(if seen == 4 { "saw_the_others" } else { "saw_none" }, "no", 1))
+    });
+    let panics: Run = Box::new(|reader| {
+        count(reader);
+        panic!("on purpose");
+    });
+    let ignores: Run = Box::new(|reader| {
+        assert!(reader.get("in no catalog", b"x", &mut |_| Ok(())).is_err());
+        Ok(count(reader))
+    });
+    let too_much: Run = Box::new(|reader| {
+        let writes = count(reader);
+        reader.charge_write(Budget::LIGHT.written_bytes + 1).map(|()| writes)
+    });
+    let changes_nothing: Run = Box::new(|_| Ok(WriteBatch::default()));
+    let before = engine.meters().round_trips.value();
+    let attempts = vec![
+        counts(),
+        counts(),
+        counts(),
+        refused,
+        panics,
+        ignores,
+        too_much,
+        changes_nothing,
+        counts(),
+    ];
+    let ends = together(&engine, attempts);
+    // Those of the read, of the writes and of the commit.
+    assert_eq!(engine.meters().round_trips.value() - before, 3);
+    for nth in [0, 1, 2, 7, 8] {
+        assert!(ends[nth].is_ok(), "{nth}: {ends:?}");
+    }
+    assert_eq!(ends[3].code(), "saw_the_others");
+    assert_eq!([ends[4].code(), ends[5].code()], ["internal"; 2], "{ends:?}");
+    assert!(matches!(ends[6], End::GivenBack(GivenBack::OverBudget)), "{ends:?}");
+    assert_counted(&engine, 5);
+    assert_eq!(engine.meters().conflicts.value(), 0);
+}
+
+#[test]
+fn one_whose_writes_the_server_refuses_does_no_harm_to_its_group() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let bad: Run = Box::new(|reader| {
+        let mut writes = count(reader);
+        // Too long for an index, however it is compressed.
+        let key = (0..9_000_u64)
+            .flat_map(|n| n.wrapping_mul(n).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+        writes.add(TABLE, key.collect(), WriteOp::Put(Vec::new()));
+        Ok(writes)
+    });
+    let ends = together(&engine, vec![counts(), counts(), bad, counts()]);
+    let is_ok: Vec<_> = ends.iter().map(End::is_ok).collect();
+    assert_eq!(is_ok, [true, true, false, true], "{ends:?}");
+    assert_eq!(ends[2].code(), "internal");
+    assert_counted(&engine, 3);
+}
+
+#[test]
+fn one_that_reads_for_long_leaves_its_group_and_is_the_first_of_the_next() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let (slow, runs) = counted(|reader, run| {
+        for nth in 0.. {
+            let key = format!("absent {nth}");
+            if run == 0 {
+                reader.get(TABLE, key.as_bytes(), &mut |_| Ok(()))?;
+            } else if nth == 100 {
+                break;
+            }
+        }
+        Ok(count(reader))
+    });
+    let ends = together(&engine, vec![counts(), slow, counts()]);
+    assert!(ends.iter().all(End::is_ok), "{ends:?}");
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+    assert_counted(&engine, 3);
+}
+
+#[test]
+fn all_of_a_group_run_again_after_a_conflict() {
+    let Some(server) = shared() else { return };
+    let schema = new_schema();
+    let (engine, second) = (open(server, &schema, None), open(server, &schema, None));
+    commit(&engine, |reader| Ok(count(reader))).unwrap();
+    let (overtaken, runs) = counted(move |reader, run| {
+        let writes = count(reader);
+        if run == 0 {
+            commit(&second, |reader| Ok(count(reader))).unwrap();
+        }
+        Ok(writes)
+    });
+    let (other, other_runs) = counted(|reader, _| Ok(count(reader)));
+    let ends = together(&engine, vec![other, overtaken, counts()]);
+    assert!(ends.iter().all(End::is_ok), "{ends:?}");
+    assert_eq!([&runs, &other_runs].map(|runs| runs.load(Ordering::SeqCst)), [2, 2]);
+    assert_counted(&engine, 5);
+}
+
+#[test]
+fn who_waits_for_a_group_sees_what_was_stored_since_that_began() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let (has_read, is_read) = channel();
+    let (release, is_released) = channel();
+    let first = submit(&engine, move |reader| {
+        let seen = number(reader, "counter");
+        has_read.send(seen).unwrap();
+        is_released.recv().unwrap();
+        Ok(put(&[("first", b"")]))
+    });
+    assert_eq!(is_read.recv().unwrap(), 0);
+    // Beside it, and acknowledged.
+    commit(&engine, |reader| Ok(count(reader))).unwrap();
+    let (sees, seen) = channel();
+    let second = submit(&engine, move |reader| {
+        sees.send(number(reader, "counter")).unwrap();
+        Ok(WriteBatch::default())
+    });
+    release.send(()).unwrap();
+    assert!(first.recv().unwrap().is_ok() && second.recv().unwrap().is_ok());
+    assert_eq!(seen.recv().unwrap(), 1);
+}
