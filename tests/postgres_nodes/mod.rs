@@ -24,10 +24,6 @@ use crate::KEY;
 use crate::client::{Caller, Connection, raw, server_log, within};
 use crate::postgres_server::PostgresServer;
 
-/// Why the work of a server fails that was paused: it may find out by its next commit that another has
-/// its lease.
-const LOST_LEASE: &str = "(another server does the background work now)";
-
 /// A server. It is killed when dropped.
 pub struct Node {
     child: Child,
@@ -43,7 +39,7 @@ impl Drop for Node {
         if std::thread::panicking() {
             eprintln!("── {}\n{}", self.address, self.log());
         }
-        server_log::assert_clean(&self.log(), &[LOST_LEASE]);
+        server_log::assert_clean(&self.log(), &[]);
     }
 }
 

@@ -60,5 +60,5 @@ pub use redb::{Redb, give_up_reserve, give_up_reserve_if_full, integrity, is_ful
 pub use seen_node::{SeenNode, SeenNodes};
 pub use snapshot::{NextReader, PendingReader, Snapshot};
 pub use storage::{CommitOutcome, LocalStorage, RenewFn};
-pub use work_lease::{WorkLease, WorkLeases};
+pub use work_lease::{WorkLease, WorkLeases, is_lease_lost};
 pub use writes::{WriteBatch, WriteOp};

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::Engine;
+use crate::base::Error;
+
+/// The detail of the error of work whose lease is another server's now.
+pub(super) const LEASE_LOST: &str = "another server does the background work now";
 
 /// The right to do the background work of a store that several servers share, while this one has it.
 #[derive(Clone)]
@@ -24,6 +28,11 @@ impl PartialEq for WorkLease {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.engine, &other.engine)
     }
+}
+
+/// Whether work failed since its lease is another server's now, which does it.
+pub fn is_lease_lost(error: &Error) -> bool {
+    error.log_detail() == Some(LEASE_LOST)
 }
 
 /// The lease while this server has it; none while another one does, or nobody.

@@ -2,6 +2,7 @@
 
 use tokio_postgres::error::{Severity, SqlState};
 
+use super::super::work_lease::LEASE_LOST;
 use crate::base::Error;
 
 /// Why a statement or a transaction failed. Except after a commit, nothing of it is stored.
@@ -74,7 +75,7 @@ impl Failure {
             Failure::Unavailable(why) | Failure::Crowded(why) => unavailable().detail(why),
             Failure::Stale => unavailable().detail("the slot is another one"),
             Failure::Removed => unavailable().detail("this server was removed from the store"),
-            Failure::Fenced => unavailable().detail("another server does the background work now"),
+            Failure::Fenced => unavailable().detail(LEASE_LOST),
             Failure::Refused(error) => error.clone(),
         }
     }

@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::super::metrics::StoreMeters;
+use super::super::work_lease::LEASE_LOST;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::access::AccessVersions;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
@@ -160,7 +161,7 @@ impl Shared {
         if lease.as_ref() == Some(ended) {
             *lease = None;
             self.leases.send_replace(None);
-            tracing::warn!("another server does the background work now");
+            tracing::warn!("{LEASE_LOST}");
         }
     }
 
