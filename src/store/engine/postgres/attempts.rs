@@ -154,15 +154,15 @@ impl Shared {
     }
 
     /// Completes attempts that cannot run any more, with why they did not succeed.
-    fn give_up(&self, attempts: Vec<Waiting>) {
+    pub(super) fn give_up(&self, attempts: Vec<Waiting>) {
         for Waiting { attempt, last, .. } in attempts {
             self.meters.failed_commits.add_one();
             let error = match last {
-                None | Some(Failure::Conflict) if self.commits_hang.load(Ordering::Relaxed) => {
-                    Failure::Blocked.error()
-                }
                 // What it conflicts with is stored, but waits.
-                None | Some(Failure::Conflict) if self.unanswered.are_some_open() => {
+                None | Some(Failure::Conflict)
+                    if self.commits_hang.load(Ordering::Relaxed)
+                        || self.unanswered.are_some_open() =>
+                {
                     Failure::Blocked.error()
                 }
                 Some(last) => last.error(),

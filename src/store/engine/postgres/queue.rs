@@ -204,6 +204,16 @@ impl Queue {
         self.count(&state);
     }
 
+    /// Removes all that waits.
+    pub fn drain(&self) -> Vec<Waiting> {
+        let mut state = self.lock();
+        let all = std::iter::from_fn(|| state.waiting.pop()).collect();
+        self.count(&state);
+        drop(state);
+        self.filled.notify_all();
+        all
+    }
+
     /// Closes the queue: what waits is still handed out.
     pub fn close(&self) {
         self.lock().is_closed = true;

@@ -134,6 +134,8 @@ impl Shared {
                 "the database server does not finish commits: no writes until it does; is its \
                  synchronous standby away?"
             );
+            // They wait for groups that do not end.
+            self.give_up(self.queue.drain());
         }
     }
 

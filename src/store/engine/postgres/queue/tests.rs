@@ -100,6 +100,17 @@ fn what_is_put_back_is_the_first_of_its_lane_also_after_the_queue_was_closed() {
 }
 
 #[test]
+fn what_is_drained_waits_no_more() {
+    let queue = queue();
+    [1, 1, 2].into_iter().for_each(|lane| push(&queue, lane));
+    let (_, run) = queue.next_group().unwrap();
+    assert_eq!(lanes(&queue.drain()), [2]);
+    queue.close();
+    drop(run);
+    assert!(queue.next_group().is_none());
+}
+
+#[test]
 fn groups_are_halved_after_conflicts_and_one_whose_writes_were_refused_is_single() {
     let sizes = [0, 2, 3, 4, 8, 9, 39].map(|conflicts| {
         let queue = queue();
