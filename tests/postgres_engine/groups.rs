@@ -1,16 +1,19 @@
 //! Light attempts that wait for each other share a transaction, and each has its own end.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::task::{Context, Waker};
 
 use roadstead::base::{Error, Result};
 use roadstead::store::engine::conformance::TABLE;
-use roadstead::store::engine::postgres::Postgres;
+use roadstead::store::engine::postgres::{Postgres, PostgresSettings};
 use roadstead::store::engine::{
-    Attempt, Budget, Engine, GivenBack, OnConflict, Reader, Terms, WriteBatch,
+    Attempt, Budget, Engine, GivenBack, GroupCommit, Memory, OnConflict, Reader, Terms, WriteBatch,
     WriteOp,
 };
+use roadstead::store::{Listener, Signals, Topic};
 
 use super::{Run, commit, get, put};
 use crate::open;
@@ -250,4 +253,47 @@ fn who_waits_for_a_group_sees_what_was_stored_since_that_began() {
     release.send(()).unwrap();
     assert!(first.recv().unwrap().is_ok() && second.recv().unwrap().is_ok());
     assert_eq!(seen.recv().unwrap(), 1);
+}
+
+/// Changes a topic, and says when it is completed whether others have heard of that.
+struct Listens(Listener, Sender<bool>);
+
+const TOPIC: Topic = Topic::from_u128(7);
+
+impl Attempt for Listens {
+    fn run(&mut self, _: &dyn Reader) -> Result<WriteBatch> {
+        Ok(WriteBatch { topics: vec![TOPIC], ..put(&[("listened", b"")]) })
+    }
+
+    fn complete(self: Box<Self>, end: Result<()>) {
+        end.unwrap();
+        let Listens(mut listener, is_heard) = *self;
+        let heard = pin!(listener.notified()).poll(&mut Context::from_waker(Waker::noop()));
+        is_heard.send(heard.is_ready()).unwrap();
+    }
+
+    fn give_back(self: Box<Self>, why: GivenBack) {
+        panic!("given back: {why:?}");
+    }
+}
+
+#[tokio::test]
+async fn others_hear_of_a_commit_once_its_attempts_are_completed() {
+    let Some(server) = shared() else { return };
+    let signals = [Arc::<Signals>::default(), Arc::default()];
+    let settings = PostgresSettings {
+        schema: Some(new_schema()),
+        ..PostgresSettings::new(server.parsed_url(), vec![TABLE])
+    };
+    let engines: [Box<dyn Engine>; 2] = [
+        Box::new(Postgres::open(settings, signals[0].clone(), &|_| {}).unwrap()),
+        Box::new(GroupCommit::start(Memory::default(), signals[1].clone()).unwrap()),
+    ];
+    for (engine, signals) in engines.iter().zip(signals) {
+        let mut listener = signals.subscribe(TOPIC);
+        let (hears, is_heard) = channel();
+        engine.submit(Box::new(Listens(signals.subscribe(TOPIC), hears)), LIGHT).unwrap();
+        assert!(!is_heard.recv().unwrap());
+        listener.notified().await;
+    }
 }

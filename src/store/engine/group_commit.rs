@@ -318,11 +318,13 @@ impl<S: LocalStorage> Writer<S> {
     }
 
     /// Completes the attempts of a group and notifies the topics of their writes.
-    fn complete_group(&mut self, group: Vec<GroupMember>, writes: WriteBatch, end: &Result<()>) {
-        // After an unknown outcome, too: a signal is a hint.
-        if end.as_ref().map_or_else(is_outcome_unknown, |()| true) {
-            self.signals.notify(&writes.topics);
-        }
+    fn complete_group(
+        &mut self,
+        group: Vec<GroupMember>,
+        mut writes: WriteBatch,
+        end: &Result<()>,
+    ) {
+        let topics = std::mem::take(&mut writes.topics);
         if end.is_ok() && !writes.is_empty() {
             self.history.add(self.current.get().number, writes);
         }
@@ -330,6 +332,11 @@ impl<S: LocalStorage> Writer<S> {
             // First: who hears of the end may go on with the lane.
             drop(lane_hold);
             complete(attempt, end.clone().and(own));
+        }
+        // Last: who follows what is committed goes no further than the ids of attempts that are not
+        // completed. After an unknown outcome, too: a signal is a hint.
+        if end.as_ref().map_or_else(is_outcome_unknown, |()| true) {
+            self.signals.notify(&topics);
         }
     }
 
