@@ -4,15 +4,15 @@
 //! One attempt is a group, too: a heavy one, or who waits alone. What holds for each attempt of a group:
 //!
 //! - **All or nothing.** `Ok` is answered after the commit of the transaction in which its last run was, and
-//!   of no other: a run whose group failed counts for nothing, and the attempt runs again. Its rows are added to
-//!   the group's when its run has succeeded as a whole, so one that is refused, panics or leaves adds none.
+//!   of no other: a run whose group failed counts for nothing, and the attempt runs again. Its rows are added
+//!   to the group's when its run has succeeded as a whole: one that is refused, panics or leaves adds none.
 //! - **Serializable.** To the database server the group is one transaction, which it validates with all that
 //!   any of its attempts has read; one that left or was refused only adds to that. Within it they are as one
 //!   after the other: each sees the rows of those before it in front of what the transaction reads
 //!   ([`Overlay`]). What is kept of reads is of the same snapshot, and is read once, so it is validated.
 //! - **Nothing older than its request.** All attempts of a group were submitted before its first read, which
-//!   takes the snapshot: what anybody was told before, at any server, is in it. Nobody joins later, since what
-//!   a transaction has not read of an earlier one is no conflict by itself.
+//!   takes the snapshot: what anybody was told before, at any server, is in it. Nobody joins later: that a
+//!   transaction has not read what was stored before is, by itself, no conflict.
 //! - **A refusal is as certain as what it saw.** Before anything is to be written that is the snapshot, and
 //!   it is answered at once. Later the reason may be a row of the group: it is answered after the commit, and
 //!   if that has failed the attempt runs again. So is the answer to a repeated `Idempotency-Key`, whose first
