@@ -78,7 +78,7 @@ fn a_group_is_bounded_and_smaller_while_others_wait() {
     let queue = queue();
     (0..100).for_each(|_| push(&queue, 1));
     push(&queue, 2);
-    let sizes = std::array::from_fn(|_| next(&queue).unwrap().len());
+    let sizes: [usize; 4] = std::array::from_fn(|_| next(&queue).unwrap().len());
     assert_eq!(sizes, [MAX_GROUP_IN_TURN, 1, MAX_GROUP, 100 - MAX_GROUP_IN_TURN - MAX_GROUP]);
 }
 
