@@ -128,7 +128,8 @@ fn groups_are_halved_after_conflicts_and_one_whose_writes_were_refused_is_single
     let sizes: Vec<_> = std::iter::from_fn(|| {
         let is_empty = queue.lock().waiting.is_empty();
         (!is_empty).then(|| next(&queue).unwrap().len())
-    });
+    })
+    .collect();
     assert_eq!(sizes, [1, 1, 2, 1]);
 }
 
