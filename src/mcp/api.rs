@@ -168,7 +168,7 @@ impl Api {
         let mut request = self.request(route, params, arguments);
         request.is_stream = true;
         match self.calls.execute(request).await?.body {
-            Body::Items(_, items) => Ok(items),
+            Body::Items(_, items) => Ok(*items),
             _ => Err(Error::internal(format!("{} has no stream", route.name))),
         }
     }

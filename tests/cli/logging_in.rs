@@ -119,9 +119,12 @@ fn a_code_of_the_second_factor_is_asked_for_or_given() {
     let session = anonymous.with_bearer(session.as_str().unwrap());
     let app = App::turned_on(&session, PASSWORD);
     run(desk.bare(&from_stdin), Some(&stdin)).fails(2, "--code");
-    let with = |code: &str| [&from_stdin[..], &["--code", code]].concat();
-    run(desk.bare(&with("000000")), Some(&stdin)).fails(1, "code is wrong");
-    run(desk.bare(&with(&app.recovery_codes[0])), Some(&stdin)).succeeds();
+    let with_code = |code: &str| {
+        let args = [&from_stdin[..], &["--code", code]].concat();
+        run(desk.bare(&args), Some(&stdin))
+    };
+    with_code("000000").fails(1, "code is wrong");
+    with_code(&app.recovery_codes[0]).succeeds();
 
     let typed = format!("{PASSWORD}\n000000\n{}\n", app.code(1));
     let asked = in_terminal(desk.bare(&login), &typed);

@@ -197,7 +197,7 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
-const BEFORE: [&str; 9] = [
+const BEFORE: [&str; 10] = [
     "POST /setup",
     "POST /auth/sign-in",
     "POST /auth/invitations/preview",

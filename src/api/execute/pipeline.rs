@@ -211,7 +211,7 @@ async fn wait(context: &RequestContext, operation: WaitAction) -> Result<Respons
         }
         Shape::Wait(event) if context.request.is_stream => {
             let items = wait::stream(context, operation).await?;
-            Ok(Response::of(Body::Items(event, items)))
+            Ok(Response::of(Body::Items(event, Box::new(items))))
         }
         _ => wait::wait(context, operation).await.map(Response::json),
     }
@@ -226,7 +226,7 @@ async fn followed(context: &RequestContext, operation: FollowAction) -> Result<R
         }
         Shape::Follow(event) if context.request.is_stream => {
             let items = follow::stream(context, operation).await?;
-            Ok(Response::of(Body::Items(event, items.into())))
+            Ok(Response::of(Body::Items(event, Box::new(items.into()))))
         }
         _ => follow::page(context, operation).await.map(Response::json),
     }

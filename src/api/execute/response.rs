@@ -30,7 +30,7 @@ pub enum Body {
     /// None: the client has the current representation.
     NotModified,
     /// An indefinite stream of items, as events of this name.
-    Items(&'static str, ItemStream),
+    Items(&'static str, Box<ItemStream>),
     /// Bytes of another media type, piece by piece.
     Download(DownloadStream),
 }

@@ -368,7 +368,7 @@ fn other_writes_answer_each_caller_as_written() {
 }
 
 /// Routes that none of the columns is about. They are called below, except for those of mails and providers.
-const OTHERS: [&str; 24] = [
+const OTHERS: [&str; 25] = [
     "GET /setup",
     "POST /setup",
     "POST /auth/sign-in",

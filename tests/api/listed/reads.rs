@@ -15,7 +15,7 @@ const ANY_CHANNELS: Row = [401, 200, 403, 200, 200, 200, 200, 200, 200, 200, 200
 const FLAGS: Row = [401, 200, 200, 200, 200, 200, 200, 200, 200, 404, 404, 200, 200];
 
 /// What everybody reads.
-const ANYBODY: Row = [200; 11];
+const ANYBODY: Row = [200; 13];
 
 fn get(path: impl Into<String>) -> Sample {
     (path.into(), Value::Null)

@@ -50,7 +50,7 @@ async fn next(items: &mut ItemStream) -> Vec<Value> {
 async fn stream(fixture: &Fixture, adapt: impl FnOnce(&mut Request)) -> ItemStream {
     let response = fixture.call("note.follow", &[], json!({}), adapt).await.unwrap();
     let Body::Items("note", items) = response.body else { panic!("no stream") };
-    items
+    *items
 }
 
 #[tokio::test]

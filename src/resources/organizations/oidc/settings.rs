@@ -149,7 +149,7 @@ fn require_provider(tx: &mut Tx, req: &Req<(), NewSignInSettings>, owner: Id<Use
     let membership = tx.get::<Membership>(&(owner, org))?;
     let user = tx.get::<User>(&owner)?;
     let is_owner = membership.is_some_and(|membership| membership.role == Role::Owner);
-    if !is_owner || !user.is_some_and(|user| user.password.is_some()) {
+    if !is_owner || user.is_none_or(|user| user.password.is_none()) {
         return wrong("must be an owner of the organization who has a password");
     }
     let session = require_session(req.identity());

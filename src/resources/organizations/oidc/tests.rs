@@ -82,6 +82,9 @@ struct World {
     server: Arc<ServerInfo>,
 }
 
+/// An operation that asks a provider.
+type Asking<I, O> = fn(&mut Tx, &Req<(), I>, &mut Calls) -> Result<Outcome<O>>;
+
 impl World {
     fn new() -> Self {
         Self::trusting(false)
@@ -111,14 +114,11 @@ impl World {
     }
 
     /// Runs an operation as the pipeline does: again with the answers that it asked for.
-    fn run<I: Send + 'static, O: Send + 'static>(
+    fn run<I: crate::api::Input + Send + 'static, O: Send + 'static>(
         &self,
-        operation: fn(&mut Tx, &Req<(), I>, &mut Calls) -> Result<Outcome<O>>,
+        operation: Asking<I, O>,
         body: Value,
-    ) -> Result<O>
-    where
-        I: crate::api::Input,
-    {
+    ) -> Result<O> {
         let mut heard: Vec<(Call, CallResult)> = Vec::new();
         for _ in 0..8 {
             let mut args = args((), Fixture::input::<I>(body.clone())?);

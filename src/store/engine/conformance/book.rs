@@ -123,7 +123,7 @@ fn write_step(engine: &dyn Engine, book: &str, writer: usize, step: usize) -> En
     let written = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let (book, last) = (book.to_string(), written.clone());
     // Most share commits, some run beside them.
-    let budget = if writer % 4 == 0 { Budget::FULL } else { Budget::LIGHT };
+    let budget = if writer.is_multiple_of(4) { Budget::FULL } else { Budget::LIGHT };
     let end = attempt_within(engine, budget, move |reader| {
         let next = number(reader, &counter_key(&book, counter))? + 1;
         last.store(next, Ordering::SeqCst);
