@@ -301,7 +301,7 @@ fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
     // What is listed by another owner of the server than its administrator is refused.
     let (_, eve) = world.fixture.other_org("globex");
     assert_eq!(
-        refusal(world.settings(&eve, rule("acme.test", "kc"))).1,
+        refusal(world.settings(&eve, rule("globex.test", "kc"))).1,
         "installation_admin_required"
     );
     world.fixture.assert_sound();
