@@ -89,6 +89,7 @@ impl Filling<'_> {
             org: founded.organization.id,
             org_slug: founded.organization.slug.clone(),
             role: Role::Owner,
+            lacks_second_factor: false,
         }))
     }
 }

@@ -14,7 +14,7 @@ use super::system::SystemMonitor;
 use crate::auth::nostr::Signer;
 use crate::auth::oidc::Oidc;
 use crate::auth::{Caller, Identity};
-use crate::base::{ArtifactName, Id, Keys, Name, Text, TraceParent, VariableName};
+use crate::base::{ArtifactName, Id, Keys, Label, Name, Text, TraceParent, VariableName};
 use crate::store::PageRequest;
 
 /// A file as it was uploaded.
@@ -296,6 +296,19 @@ impl<const MIN: usize, const MAX: usize> PathParam for Text<MIN, MAX> {
     }
     fn problem(text: &str) -> Option<String> {
         Self::parse(text).err()
+    }
+}
+
+/// A label that a PUT protects (reference: conventions, "Texts and names").
+impl PathParam for Label {
+    fn parse(text: &str) -> Self {
+        Label::from_trusted(text.into())
+    }
+    fn schema() -> Schema {
+        <Label as JsonSchema>::json_schema(&mut SchemaGenerator::default())
+    }
+    fn problem(text: &str) -> Option<String> {
+        Label::parse(text).err()
     }
 }
 

@@ -159,9 +159,9 @@ impl Caller {
         user == self.user() || user == self.identity.person()
     }
 
-    /// Those who must each have a grant for what is restricted: the user, and the sponsor of a service
-    /// account's key unless they are an admin, who needs none.
-    fn grantees(&self) -> impl Iterator<Item = Id<User>> {
+    /// Those who must each have a right that is given to users by name, as a grant for what is restricted:
+    /// the user, and the sponsor of a service account's key unless they are an admin, who needs none.
+    pub fn grantees(&self) -> impl Iterator<Item = Id<User>> {
         let sponsor = self.identity.sponsor.as_ref().filter(|sponsor| sponsor.role < Role::Admin);
         std::iter::once(self.user()).chain(sponsor.map(|sponsor| sponsor.user))
     }

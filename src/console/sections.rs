@@ -12,7 +12,7 @@ pub struct Section {
 /// other paths that belong to it.
 const SECTIONS: &[(&str, &str, &str, &[&str])] = &[
     ("Today", "today", "", &[]),
-    ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/"]),
+    ("Prompts", "prompts", "/prompts", &["/promptlets/", "/registries/", "/label-changes"]),
     ("Agents", "agents", "/agents", &["/fleets", "/new/agent", "/new/fleet"]),
     ("Deployments", "deployments", "/deployments", &[]),
     ("Teams", "teams", "/teams", &["/new/team", "/waiting/"]),

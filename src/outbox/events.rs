@@ -58,6 +58,14 @@ pub enum EventType {
     RegistryArtifactDeleted,
     #[serde(rename = "registry.deleted")]
     RegistryDeleted,
+    #[serde(rename = "label_change.requested")]
+    LabelChangeRequested,
+    #[serde(rename = "label_change.approved")]
+    LabelChangeApproved,
+    #[serde(rename = "label_change.denied")]
+    LabelChangeDenied,
+    #[serde(rename = "label_change.expired")]
+    LabelChangeExpired,
     #[serde(rename = "team.approval_requested")]
     TeamApprovalRequested,
     #[serde(rename = "team.approval_decided")]
@@ -123,11 +131,15 @@ crate::store::stored_enum!(EventType {
     TeamTimelineGoalUpdate = 32,
     TeamTimelineBlockerDigest = 33,
     TeamTimelineSummary = 34,
+    LabelChangeRequested = 35,
+    LabelChangeApproved = 36,
+    LabelChangeDenied = 37,
+    LabelChangeExpired = 38,
 });
 
 impl EventType {
     /// All types, in the order of the reference.
-    pub const ALL: [EventType; 35] = [
+    pub const ALL: [EventType; 39] = [
         EventType::AgentStale,
         EventType::AgentDrifted,
         EventType::AgentError,
@@ -149,6 +161,10 @@ impl EventType {
         EventType::RegistryArtifactPublished,
         EventType::RegistryArtifactDeleted,
         EventType::RegistryDeleted,
+        EventType::LabelChangeRequested,
+        EventType::LabelChangeApproved,
+        EventType::LabelChangeDenied,
+        EventType::LabelChangeExpired,
         EventType::TeamApprovalRequested,
         EventType::TeamApprovalDecided,
         EventType::TeamBudgetExhausted,

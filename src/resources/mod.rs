@@ -1,6 +1,7 @@
 //! The resources of the API: one file or folder each, registered here in order of dependency. A
 //! resource may use those above it.
 
+mod approvals;
 mod environments;
 mod fleet;
 mod tags;

@@ -65,6 +65,20 @@ impl Fixture {
         (org, person(&self.store, org, "eve", Role::Owner))
     }
 
+    /// Adds another member of `acme` with this role.
+    pub fn person(&self, name: &'static str, role: Role) -> Principal {
+        person(&self.store, self.org, name, role)
+    }
+
+    /// Removes a member of `acme`.
+    pub fn leave(&self, who: &Principal) -> Result<()> {
+        let key = (user(who), self.org);
+        self.store.write_blocking(self.org, move |tx| {
+            let membership: Membership = tx.fetch(&key)?;
+            tx.remove(&membership)
+        })
+    }
+
     /// Runs a writing operation of `acme` as its member: `fixture.write(task::create, team, input)`.
     pub fn write<P, I, O>(
         &self,

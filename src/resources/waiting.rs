@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{deployments, teams};
+use super::{artifacts, deployments, teams};
 use crate::api::{Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::SESSION_MEMBER;
 use crate::base::Result;
@@ -21,6 +21,8 @@ const MAX_COUNTED: usize = 10;
 struct WaitingCounts {
     /// Deployment jobs that the caller is asked to approve, and can.
     deployments: usize,
+    /// Changes of protected labels that the caller is asked to approve, and can.
+    label_changes: usize,
     /// Pending approvals of teams.
     approvals: usize,
     /// Unread messages to the humans.
@@ -39,7 +41,8 @@ fn count(view: &View, req: &Req) -> Result<WaitingCounts> {
     let caller = req.caller();
     let [messages, approvals, peers] = teams::count_waiting(view, caller, MAX_COUNTED)?;
     let deployments = deployments::count_waiting(view, caller, MAX_COUNTED)?;
-    Ok(WaitingCounts { deployments, approvals, messages, peers })
+    let label_changes = artifacts::count_waiting(view, caller, MAX_COUNTED)?;
+    Ok(WaitingCounts { deployments, label_changes, approvals, messages, peers })
 }
 
 fn routes() -> Vec<Route> {

@@ -302,6 +302,7 @@ fn labels_are_moved_and_removed() {
     let expected = json!({
         "artifactType": "prompt", "name": "p", "latestVersion": "1.1.0",
         "labels": {"production": "1.0.0"}, "updatedAt": moved["updatedAt"],
+        "pendingChange": null,
     });
     assert_eq!(moved, expected);
     assert!(moved["updatedAt"].as_str() >= made["publishedAt"].as_str());

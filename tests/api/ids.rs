@@ -81,6 +81,12 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     });
     owner.post("/registries/artifacts", version).ok();
     let flag = owner.get("/governance/flags").items()[0]["id"].as_str().unwrap().to_string();
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": [acme.owner_id]}});
+    owner.put(&format!("/registries/{slug}/protected-labels/gated"), protection).ok();
+    let moved =
+        json!({"registryRef": slug, "promptName": prompt, "label": "gated", "version": "1.0.0"});
+    let moved = owner.patch("/registries/artifacts/labels", moved).ok();
+    let change = moved["pendingChange"]["id"].as_str().expect("it waits").to_string();
     let draft = json!({
         "registryRef": slug, "artifactType": "prompt", "draftVersion": "1.1.0", "body": "x",
     });
@@ -140,6 +146,8 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("channelId", channel),
         ("subscriptionId", subscription),
         ("id", provider),
+        ("changeId", change),
+        ("label", "gated".into()),
         ("policyId", policy),
         ("assignmentId", assignment),
         ("flagId", flag),

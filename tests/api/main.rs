@@ -60,6 +60,7 @@ mod oidc_provider;
 mod order;
 mod password_resets;
 mod people;
+mod protected_labels;
 mod providers;
 mod records;
 mod registries;

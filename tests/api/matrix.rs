@@ -87,6 +87,10 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
         &["list", "content", "diff", "dependents", "publish", "clone", "delete"],
     ),
     (Member, Both, "artifact_label", &["move", "delete", "history"]),
+    (Member, Both, "protected_label", &["list", "get"]),
+    (Admin, Session, "protected_label", &["set", "delete"]),
+    (Member, Both, "label_change", &["list", "get", "diff", "approve", "deny", "cancel"]),
+    (Member, Both, "label_change_approval", &["list"]),
     (Member, Both, "draft", &["list", "get", "save", "publish", "delete"]),
     (Member, Both, "prompt", &["compile", "render", "preview"]),
     // Governance.
@@ -227,6 +231,7 @@ const TAKES: &[(&str, Granted)] = &[
     ("draftId", Granted::Registry),
     ("flagId", Granted::Registry),
     ("assignmentId", Granted::Registry),
+    ("changeId", Granted::Registry),
     ("environmentId", Granted::Environment),
     ("environment", Granted::Environment),
     ("updateEnvironmentVersions", Granted::Environment),

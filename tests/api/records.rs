@@ -469,6 +469,13 @@ fn publish_artifacts(owner: &Caller) {
     let label = json!({"registryRef": "texts", "promptName": "answer", "label": "live",
         "version": "1.0.0"});
     owner.patch("/registries/artifacts/labels", label).ok();
+    let me = owner.get("/auth/user").ok()["id"].clone();
+    let protection = json!({"minRole": "member", "userIds": [me],
+        "approvals": {"approverIds": [me]}});
+    owner.put("/registries/texts/protected-labels/gated", protection).ok();
+    let gated = json!({"registryRef": "texts", "promptName": "answer", "label": "gated",
+        "version": "1.0.0"});
+    owner.patch("/registries/artifacts/labels", gated).ok();
     let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "b", "metadata": {"a": null}});
     owner.post("/prompts/answer/drafts", draft).ok();

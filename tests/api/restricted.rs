@@ -16,7 +16,7 @@ use crate::schema;
 const WORD: &str = "canary";
 
 /// The path parameters that name something restricted.
-const RESTRICTED: [&str; 14] = [
+const RESTRICTED: [&str; 15] = [
     "agentId",
     "memoryId",
     "messageId",
@@ -26,6 +26,7 @@ const RESTRICTED: [&str; 14] = [
     "draftId",
     "flagId",
     "assignmentId",
+    "changeId",
     "environmentId",
     "fleetId",
     "stableKey",
@@ -122,7 +123,10 @@ impl Vault {
         let beat = json!({"environment": "open-env", "hash": "x", "error": "canary"});
         owner.post("/agents/canary-agent/heartbeat", beat).ok();
         let text = |value: &Value| value.as_str().unwrap().to_string();
+        let change = self.ask_to_move(acme);
         self.ids.extend([
+            ("changeId", change),
+            ("label", "canary-gate".into()),
             ("fleetId", fleet),
             ("stableKey", "canary-agent".into()),
             ("jobId", text(&job["id"])),
@@ -133,6 +137,19 @@ impl Vault {
         self.inputs.insert("toolIds", json!([self.ids["toolId"]]));
         self.inputs.insert("fleetId", json!(self.ids["fleetId"]));
         self.inputs.insert("stableKey", json!("canary-agent"));
+    }
+
+    /// Protects a label of the restricted registry, and asks for a move of it; the id of the change.
+    fn ask_to_move(&self, acme: &Fixture) -> String {
+        let registry = &self.ids["registrySlug"];
+        let protection =
+            json!({"minRole": "member", "approvals": {"approverIds": [acme.owner_id]}});
+        let path = format!("/registries/{registry}/protected-labels/canary-gate");
+        acme.owner.put(&path, protection).ok();
+        let moved = json!({"registryRef": registry, "promptName": "canary-prompt",
+            "label": "canary-gate", "version": "1.0.0"});
+        let moved = acme.owner.patch("/registries/artifacts/labels", moved).ok();
+        moved["pendingChange"]["id"].as_str().expect("it waits").to_string()
     }
 
     /// Puts another agent of the restricted fleet into a team, with everything that is its own. Its

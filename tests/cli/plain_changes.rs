@@ -75,6 +75,43 @@ fn resources_of_every_kind_are_changed_back_and_removed() {
     }
 }
 
+#[test]
+fn files_that_move_a_protected_label_are_not_applied_by_who_may_not_move_it() {
+    let desk = desk();
+    fill(&desk);
+    json_of(&desk, &["pull", "org"]);
+    let edit = |path: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(desk.path(path)).unwrap();
+        assert!(text.contains(from), "{text}");
+        desk.file(path, text.replace(from, to));
+    };
+    edit("org/registries/main/prompts/scribe.md", "\"next\"", "\"next\", \"soon\"");
+    edit("org/agents/scribe.toml", "\"Scribe\"", "\"From files\"");
+    let api = desk.session();
+    let soon = "/registries/main/protected-labels/soon";
+    api.put(soon, json!({"minRole": "owner"})).ok();
+    let account = api.post("/organizations/service-accounts", json!({"name": "CI"})).id();
+    let key = api.post("/api-keys", json!({"name": "ci", "serviceAccountId": account})).ok();
+    let by_account = |args: &[&str]| {
+        let mut command = desk.command(args);
+        command.env("ROADSTEAD_API_KEY", key["key"].as_str().unwrap());
+        run(command, None)
+    };
+    by_account(&["apply", "org"]).fails(2, "label soon of prompt main/scribe");
+    assert_eq!(api.get("/agents/scribe").ok()["name"], "Scribe");
+    let planned = by_account(&["plan", "org"]);
+    assert!(planned.stderr.contains("warning: label soon"), "{}", planned.stderr);
+
+    let me = api.get("/auth/user").ok()["id"].clone();
+    api.put(soon, json!({"minRole": "member", "approvals": {"approverIds": [me]}})).ok();
+    let applied = json_of(&desk, &["apply", "org"]);
+    let told = applied["warnings"].to_string();
+    assert!(told.contains("the label is moved when that is approved"), "{told}");
+    assert_eq!(api.get("/agents/scribe").ok()["name"], "From files");
+    let waiting = api.get("/registries/artifacts/label-changes?state=pending").items();
+    assert_eq!((waiting.len(), &waiting[0]["label"]), (1, &json!("soon")));
+}
+
 /// Applies files, while something happens before the first request that begins so.
 fn apply_while(desk: &Desk, request: &str, meanwhile: impl FnOnce()) -> Ended {
     let between = Between::start(desk.serving.address, Some(request));

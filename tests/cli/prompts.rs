@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::client::eventually;
 use crate::desk::Desk;
 use crate::process::run;
 
@@ -235,6 +237,47 @@ fn a_label_is_promoted_from_the_version_that_is_expected_and_rolled_back() {
     let row: Vec<&str> = lines[1].split_whitespace().collect();
     assert_eq!((row[0], row[4]), ("1.2.0", "production"), "{history}");
     assert_eq!(lines.len(), 4, "{history}");
+}
+
+#[test]
+fn a_move_that_takes_approvals_is_asked_for_and_waited_for() {
+    let desk = desk();
+    for text in ["One", "Two"] {
+        let file = desk.file("a.md", text);
+        desk.json(&["prompt", "publish", "main/a", &file, "--bump", "minor"]);
+    }
+    let session = desk.session();
+    let me = session.get("/auth/user").ok()["id"].clone();
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": [me]}});
+    session.put("/registries/main/protected-labels/production", protection).ok();
+    let asked = desk.json(&["prompt", "promote", "main/a", "1.0.0"]);
+    assert_eq!(
+        (&asked["labels"], &asked["pendingChange"]["state"]),
+        (&json!({}), &json!("pending"))
+    );
+    let said = desk.run(&["prompt", "promote", "main/a", "1.0.0"]).stdout;
+    let change = asked["pendingChange"]["id"].as_str().unwrap();
+    assert!(said.contains("waits for approval") && said.contains(change), "{said}");
+
+    let changes = "/registries/artifacts/label-changes";
+    let decided = |version: &str, decision: &str| {
+        let command = desk.command(&["prompt", "promote", "main/a", version, "--wait"]);
+        let waiting = thread::spawn(move || run(command, None));
+        let change = eventually("it waits", || {
+            let waiting = session.get(&format!("{changes}?state=pending")).items();
+            let change = waiting.first().filter(|change| change["to"] == version)?;
+            change["id"].as_str().map(String::from)
+        });
+        session.post(&format!("{changes}/{change}/{decision}"), json!({})).ok();
+        waiting.join().unwrap()
+    };
+    let approved = decided("1.0.0", "approve");
+    assert_eq!(approved.code, Some(0), "{}", approved.stderr);
+    assert_eq!(desk.json(&["prompt", "get", "main/a@production"])["version"], "1.0.0");
+    let denied = decided("1.1.0", "deny");
+    assert_eq!(denied.code, Some(1), "{}", denied.stderr);
+    assert!(denied.stderr.contains("the label change is denied"), "{}", denied.stderr);
+    assert_eq!(desk.json(&["prompt", "get", "main/a@production"])["version"], "1.0.0");
 }
 
 #[test]

@@ -57,6 +57,13 @@ pub fn fill(server: &Running) {
     }
     let tags = json!({"registryRef": "main", "promptName": "notes", "tags": [TAG]});
     api.patch("/registries/artifacts", tags).ok();
+    let me = api.get("/auth/user").ok()["id"].clone();
+    let protection = json!({"minRole": "member", "userIds": [me],
+        "approvals": {"approverIds": [me]}});
+    api.put("/registries/main/protected-labels/gated", protection).ok();
+    let gated = json!({"registryRef": "main", "promptName": "notes", "label": "gated",
+        "version": "1.1.0"});
+    key.patch("/registries/artifacts/labels", gated).ok();
     let draft = json!({"registryRef": "main", "artifactType": "prompt", "draftVersion": "2.0.0",
         "body": MARKUP, "metadata": {MARKUP: MARKUP}});
     api.post("/prompts/notes/drafts", draft).ok();
@@ -197,6 +204,7 @@ fn finds_its_pages(person: &str, pages: &BTreeMap<String, Page>) {
         "/account",
         "/o/acme/prompts/main",
         "/o/acme/prompts/main/notes/compare",
+        "/o/acme/label-changes",
         "/o/acme/prompts/main/notes/versions/1.1.0",
         "/o/acme/promptlets/main/tone",
         "/o/acme/settings/keys/new",

@@ -19,6 +19,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/channels/", "status", "It delivers again."),
     ("/labels", "label", "It has where the label was, as `from`."),
     ("/tags", "tags", "It has the tags that there were, as `from`."),
+    ("/prompts/main", "label", "A label that is protected already stays as it is."),
+    ("/label-changes/", "comment", "There is one decision: another one is refused."),
     ("/approvals", "comment", "There is one decision: another one is refused."),
     ("/board", "to-1", "A card is moved to where somebody wants it, and everybody sees it move."),
     ("/inbox/", "body", "It sends an answer."),

@@ -30,6 +30,7 @@ mod pictures;
 mod restricted;
 mod png;
 mod prompts;
+mod protected_labels;
 mod provider_sign_in;
 mod second_factor;
 mod server;

@@ -37,6 +37,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("DocumentSearch", Why::Query),
     ("EnvironmentPatch", Why::Other(SET)),
     ("HeatmapQuery", Why::Query),
+    ("LabelChangeFilter", Why::Query),
     ("ListingSearch", Why::Query),
     ("LogFilter", Why::Query),
     ("MessageFilter", Why::Query),
@@ -45,6 +46,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
     ("NewEnvironment", Why::Other(SET)),
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),
+    ("NewProtectedLabel", Why::Other(SET)),
     ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
     ("NewRedelivery", Why::Other("one time is compared with another")),
     ("NewRun", Why::Other("models and tokens of a list are compared")),
@@ -54,6 +56,10 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewTool", Why::Other("names in texts are counted")),
     ("Recall", Why::Query),
     ("SchedulePatch", Why::Other(ONE_OF_TWO)),
+    (
+        "SetLabel",
+        Why::Other("a field that must be there may be null: generators make an optional one"),
+    ),
     ("VersionFilter", Why::Query),
 ];
 

@@ -8,13 +8,14 @@ use serde_json::{Map, Value, json};
 
 /// The word before the names of an enumeration's values. Of enumerations with a common value all but
 /// one are here. A new one is added rather than one that is there already, whose names programs know.
-const PREFIXES: [(&str, &str); 21] = [
+const PREFIXES: [(&str, &str); 22] = [
     ("ActivityKind", "ACTIVITY"),
     ("ApprovalDecision", "APPROVAL"),
     ("CardState", "CARD"),
     ("ContactPolicy", "CONTACT"),
     ("DomainState", "DOMAIN"),
     ("JobState", "JOB"),
+    ("LabelChangeState", "LABEL_CHANGE"),
     ("MessageSenderType", "SENDER"),
     ("Overlap", "OVERLAP"),
     ("PauseScope", "PAUSE"),

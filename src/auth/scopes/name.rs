@@ -52,6 +52,7 @@ pub enum ScopeName {
     ArtifactPublish,
     ArtifactDelete,
     LabelMove,
+    LabelDecide,
     DraftRead,
     DraftWrite,
     AgentRead,
@@ -106,12 +107,13 @@ use ScopeName as N;
 use TargetForm::{Environment, Label, Nothing, Registry, Team};
 
 /// Each name with its text and what it can be narrowed to, in the order of the enum.
-const ROWS: [(ScopeName, &str, TargetForm); 53] = [
+const ROWS: [(ScopeName, &str, TargetForm); 54] = [
     (N::RegistryRead, "registry:read", Registry),
     (N::ArtifactRead, "artifact:read", Registry),
     (N::ArtifactPublish, "artifact:publish", Registry),
     (N::ArtifactDelete, "artifact:delete", Registry),
     (N::LabelMove, "label:move", Label),
+    (N::LabelDecide, "label:decide", Label),
     (N::DraftRead, "draft:read", Registry),
     (N::DraftWrite, "draft:write", Registry),
     (N::AgentRead, "agent:read", Nothing),

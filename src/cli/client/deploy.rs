@@ -121,15 +121,27 @@ impl Deploy {
 }
 
 /// Waits until a job has ended, or the time is over.
-fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
-    let until = Instant::now() + time;
+fn ended(api: &Api, job: Value, time: Duration) -> Result<Value, Failure> {
     let path = format!("/agents/deployments/{}", segment(&cell(&job["id"])));
+    let is_final = |state: &str| FINAL.contains(&state);
+    until_ended(api, ("job", &path), job, is_final, time)
+}
+
+/// Looks at something, called `noun` and at this path, until its state is a final one, or the time is over.
+pub fn until_ended(
+    api: &Api,
+    (noun, path): (&str, &str),
+    mut seen: Value,
+    is_final: impl Fn(&str) -> bool,
+    time: Duration,
+) -> Result<Value, Failure> {
+    let until = Instant::now() + time;
     let mut pause = Duration::from_millis(100);
     let mut shown = String::new();
-    while !FINAL.contains(&job["state"].as_str().unwrap_or_default()) {
-        let state = cell(&job["state"]);
+    while !is_final(seen["state"].as_str().unwrap_or_default()) {
+        let state = cell(&seen["state"]);
         if state != shown {
-            output::status(&format!("job {}: {state}", cell(&job["id"])));
+            output::status(&format!("{noun} {}: {state}", cell(&seen["id"])));
             shown = state;
         }
         if Instant::now() >= until {
@@ -137,9 +149,9 @@ fn ended(api: &Api, mut job: Value, time: Duration) -> Result<Value, Failure> {
         }
         api.block_on(async { tokio::time::sleep(pause).await });
         pause = (pause * 2).min(MAX_PAUSE);
-        job = api.get_in_org(&path, &[])?;
+        seen = api.get_in_org(path, &[])?;
     }
-    Ok(job)
+    Ok(seen)
 }
 
 /// Prints a job and its targets.

@@ -5,6 +5,8 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::deployments::Environments;
+use super::label_change::{self, LabelChange};
+use super::protected_label::{self, ProtectedLabel};
 use crate::api::Method;
 use crate::base::{Kind, Result, Time};
 use crate::console::api::segment;
@@ -48,6 +50,9 @@ struct ArtifactPage {
     /// The path of its registry's page.
     registry: String,
     may_tag: bool,
+    protected: Vec<ProtectedLabel>,
+    /// Changes of labels that wait for approvals.
+    waiting: Vec<LabelChange>,
 }
 
 #[derive(Deserialize)]
@@ -98,11 +103,21 @@ struct Live {
 }
 
 impl ArtifactPage {
+    /// The protection of a label, if it has one.
+    fn protection(&self, label: &str) -> Option<&ProtectedLabel> {
+        self.protected.iter().find(|one| one.label == label)
+    }
+
+    /// Whether the visitor may move a label, or ask for that.
+    fn may_move(&self, label: &str) -> bool {
+        self.protection(label).is_none_or(|protection| protection.may_move)
+    }
+
     /// Where a move of a label came from, if that is where it can go back to.
     fn can_roll_back<'a>(&self, step: &'a LabelMove) -> Option<&'a str> {
         let current = self.artifact.as_ref()?.labels.get(&step.label)?;
         let is_current = step.to.as_ref() == Some(current);
-        step.from.as_deref().filter(|_| is_current)
+        step.from.as_deref().filter(|_| is_current && self.may_move(&step.label))
     }
 }
 
@@ -147,6 +162,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
         base: visit.in_org(""),
         registry: visit.in_org(&format!("/prompts/{}", segment(&place.registry))),
         may_tag: visit.may(Method::Patch, "/registries/artifacts"),
+        protected: protected_label::of_registry(api, &place.registry).await?,
+        waiting: label_change::waiting(api, &place).await?,
         place,
     };
     render(page.frame.status, &page)

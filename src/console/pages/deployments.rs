@@ -44,6 +44,9 @@ struct Deployments {
     filters: Vec<(&'static str, &'static str)>,
     heatmap: Heatmap,
     may_deploy: bool,
+    /// Whether those that wait for the visitor are shown, beside which there are label changes.
+    is_mine: bool,
+    label_changes: String,
 }
 
 /// A job, as lists show it.
@@ -153,6 +156,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
         base: visit.in_org("/deployments"),
         jobs: visit.api.get("/agents/deployments", &query).await?,
         environments: Environments::read(&visit.api).await?,
+        is_mine: only == "mine",
+        label_changes: visit.in_org("/label-changes?only=mine"),
         only: only.into(),
         heatmap: Heatmap::read(visit).await?,
         may_deploy: visit.may(Method::Post, "/agents/deployments"),

@@ -102,28 +102,37 @@ impl PlanTarget {
     }
 }
 
+/// The approval of what waits for it by one of its approvers.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Approval {
-    user: Approver,
-    decision: String,
-    decided_at: Nullable<Time>,
-    comment: Nullable<String>,
-    via: Nullable<String>,
+pub struct Approval {
+    pub user: Approver,
+    pub decision: String,
+    pub decided_at: Nullable<Time>,
+    pub comment: Nullable<String>,
+    pub via: Nullable<String>,
 }
 
+impl Approval {
+    /// Whether a user has not decided yet.
+    pub fn waits_for(&self, user: &str) -> bool {
+        self.user.id == user && self.decision == "pending"
+    }
+}
+
+/// Who is to approve.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Approver {
+pub struct Approver {
     id: String,
-    name: String,
-    email_verified: bool,
-    can_decide: bool,
+    pub name: String,
+    pub email_verified: bool,
+    pub can_decide: bool,
 }
 
 impl Approver {
     /// Whether they are verified, and cannot decide all the same.
-    fn is_viewer(&self) -> bool {
+    pub fn is_viewer(&self) -> bool {
         self.email_verified && !self.can_decide
     }
 }
@@ -181,7 +190,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
     let own = approvals.items.iter().find(|one| one.user.id == *me);
-    let asked = own.filter(|one| one.decision == "pending");
+    let asked = own.filter(|one| one.waits_for(me));
     let is_open = job.state == "pending_approval";
     let may_write = visit.member().role >= Role::Member;
     let may_decide = is_open && asked.is_some_and(|one| one.user.can_decide);

@@ -2,8 +2,11 @@
 //! moved, so that two people do not undo each other's work unseen.
 
 use askama::Template;
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
+use super::label_change::{self, LabelChange};
+use super::protected_label::{self, ProtectedLabel};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::flash::Flash;
@@ -11,6 +14,8 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, Place};
 use crate::console::reply::Reply;
+use crate::console::roster::{self, Member};
+use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -36,6 +41,15 @@ struct Labels {
     version: String,
     /// Where the label is now; empty if it does not exist.
     from: String,
+    protection: Option<ProtectedLabel>,
+    members: Vec<Member>,
+}
+
+impl Labels {
+    /// Whether the visitor may move the label, or ask for that.
+    fn may_move(&self) -> bool {
+        self.protection.as_ref().is_none_or(|protection| protection.may_move)
+    }
 }
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -48,29 +62,39 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let from = artifact.labels.get(&label).cloned().unwrap_or_default();
     let title = format!("Promote {} {version}", place.name);
     let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
-    let page = Labels { frame, place, artifact, label, version, from };
+    let protected = protected_label::of_registry(&visit.api, &place.registry).await?;
+    let protection = protected.into_iter().find(|one| one.label == label);
+    let members = roster::members(&visit.api).await?;
+    let page = Labels { frame, place, artifact, label, version, from, protection, members };
     render(page.frame.status, &page)
 }
 
 async fn act(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
-    if visit.form.get("action") == "remove" {
-        let query = place.query(&[("label", visit.form.get("label"))]);
-        return match visit.api.delete("/registries/artifacts/labels", &query).await {
-            Ok(()) => Ok(visit.done(&place.path, Flash::LabelRemoved)),
-            Err(error) => form(visit, visit.failed(error)?).await,
-        };
-    }
+    let is_removal = visit.form.get("action") == "remove";
+    let version = (!is_removal).then(|| visit.form.get("version").trim());
     let mut body = json!({
         "registryRef": place.registry, "promptName": place.name, "artifactType": place.kind,
-        "label": visit.form.get("label").trim(), "version": visit.form.get("version").trim(),
+        "label": visit.form.get("label").trim(), "version": version,
     });
     // Where the label was when the form was shown; of another label than was shown, nothing is known.
-    if visit.form.get("label").trim() == visit.form.get("shown") {
+    if !is_removal && visit.form.get("label").trim() == visit.form.get("shown") {
         body["from"] = json!(visit.form.some("from"));
     }
-    match visit.api.patch::<Value>("/registries/artifacts/labels", body).await {
-        Ok(_) => Ok(visit.done(&place.path, Flash::LabelMoved)),
+    let moved: Result<Moved> = visit.api.patch("/registries/artifacts/labels", body).await;
+    match moved.map(|moved| moved.pending_change.0) {
+        Ok(Some(change)) => {
+            Ok(visit.done(&label_change::path(visit, &change.id), Flash::LabelWaits))
+        }
+        Ok(None) if is_removal => Ok(visit.done(&place.path, Flash::LabelRemoved)),
+        Ok(None) => Ok(visit.done(&place.path, Flash::LabelMoved)),
         Err(error) => form(visit, visit.failed(error)?).await,
     }
+}
+
+/// What came of a move.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Moved {
+    pending_change: Nullable<LabelChange>,
 }

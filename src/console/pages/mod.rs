@@ -10,6 +10,7 @@ mod editor;
 mod home;
 mod invitations;
 pub mod job;
+pub mod label_change;
 mod labels;
 mod live;
 mod new_registry;
@@ -83,6 +84,7 @@ pub mod notifications;
 mod organization;
 mod policies;
 mod prompt_provider;
+mod protected_label;
 mod providers;
 mod search;
 mod shown_once;
@@ -117,6 +119,8 @@ const ALL: &[&[Page]] = &[
     clone::PAGES,
     compare::PAGES,
     labels::PAGES,
+    label_change::PAGES,
+    protected_label::PAGES,
     editor::PAGES,
     deployments::PAGES,
     job::PAGES,

@@ -1,22 +1,25 @@
-//! `/o/{org}/prompts/{registry}`: the prompts and promptlets of a registry.
+//! `/o/{org}/prompts/{registry}`: the prompts and promptlets of a registry, and its protected labels.
 
 use askama::Template;
 
+use super::protected_label::{self, ProtectedLabel};
 use crate::api::Method;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, Registry};
 use crate::console::reply::Reply;
+use crate::console::roster::{self, Member};
 use crate::console::strict::List;
 use crate::console::tags::TagFilter;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
-pub const PAGES: &[Page] =
-    &[Page::of_org("/o/{org}/prompts/{registry}").get(|visit| Box::pin(show(visit)))];
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}")
+    .get(|visit| Box::pin(show(visit, None)))
+    .post(|visit| Box::pin(protect(visit)))];
 
 #[derive(Template)]
 #[template(path = "registry.html")]
@@ -29,9 +32,12 @@ struct RegistryPage {
     only: String,
     tags: TagFilter,
     may_change: bool,
+    protected: Vec<ProtectedLabel>,
+    members: Vec<Member>,
+    may_protect: bool,
 }
 
-async fn show(visit: &Visit) -> Result<Reply> {
+async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let slug = visit.param(1);
     let registry: Registry = visit.api.get(&format!("/registries/{}", segment(slug)), &[]).await?;
     let only = match visit.query.get("type") {
@@ -49,7 +55,14 @@ async fn show(visit: &Visit) -> Result<Reply> {
         List::none()
     };
     let page = RegistryPage {
-        frame: visit.frame(&registry.name).crumb("Prompts", visit.in_org("/prompts")).live(),
+        frame: visit
+            .frame(&registry.name)
+            .crumb("Prompts", visit.in_org("/prompts"))
+            .failed(error.as_ref())
+            .live(),
+        protected: protected_label::of_registry(&visit.api, slug).await?,
+        members: roster::members(&visit.api).await?,
+        may_protect: protected_label::may_protect(visit),
         base: visit.in_org(""),
         registry,
         artifacts,
@@ -58,4 +71,11 @@ async fn show(visit: &Visit) -> Result<Reply> {
         may_change: visit.may(Method::Patch, "/registries/slug"),
     };
     render(page.frame.status, &page)
+}
+
+async fn protect(visit: &Visit) -> Result<Reply> {
+    match protected_label::protect(visit, visit.param(1)).await {
+        Err(error) => show(visit, visit.failed(error)?).await,
+        done => done,
+    }
 }

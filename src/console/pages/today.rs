@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::agents::Agent;
 use super::deployments::{self, Job};
 use super::first_steps::{Step, steps};
+use super::label_change::{self, LabelChange};
 use super::today_group::{Group, ROWS, Row};
 use super::today_operations;
 use super::today_teams::{Teams, Waiting};
@@ -57,6 +58,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut teams = Teams::new();
     let groups = [
         waiting,
+        label_changes(visit).await?,
         Waiting::Approvals.group(visit, &mut teams).await?,
         Waiting::Mail.group(visit, &mut teams).await?,
         Waiting::Peers.group(visit, &mut teams).await?,
@@ -113,6 +115,28 @@ async fn approvals(visit: &Visit) -> Result<Group> {
         return Ok(group);
     }
     Ok(Group { title: "You are asked to approve, and cannot yet", kind: "off", ..group })
+}
+
+/// Changes of protected labels that wait for the visitor's approval.
+async fn label_changes(visit: &Visit) -> Result<Group> {
+    let query = [("approver", "me"), ("limit", ROWS)];
+    let found: List<LabelChange> =
+        visit.api.get("/registries/artifacts/label-changes", &query).await?;
+    let row = |change: LabelChange| Row {
+        path: label_change::path(visit, &change.id),
+        title: change.title(),
+        detail: change.detail(),
+        at: change.created_at,
+    };
+    let (kind, icon, _) = label_change::state("pending");
+    Ok(Group {
+        title: "Labels that wait for your approval",
+        icon,
+        kind,
+        all: visit.in_org("/label-changes?only=mine"),
+        is_cut: found.next_cursor.is_some(),
+        rows: found.items.into_iter().map(row).collect(),
+    })
 }
 
 /// When the last days begin.

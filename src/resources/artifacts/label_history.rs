@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::ArtifactId;
 use crate::api::{Input, OldestRow, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Credential, MEMBER, Restricted, ScopeName, User};
+use crate::auth::{Caller, Credential, MEMBER, Restricted, ScopeName, User};
 use crate::base::{Id, Label, Result, Time, Version};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::registries::{self, ArtifactType, Registry};
@@ -69,27 +69,40 @@ impl Record for LabelMove {
     }
 }
 
-/// Records that the caller moves a label, or removes it.
-pub fn record<P, I>(
+/// Who moves a label.
+pub struct Mover {
+    pub user: Id<User>,
+    /// The name of the API key that is used.
+    pub via: Option<String>,
+}
+
+impl Mover {
+    /// The caller, with the key that is used.
+    pub fn of(caller: &Caller) -> Self {
+        let via = match &caller.identity.credential {
+            Credential::Key { name, .. } => Some(name.clone()),
+            Credential::Session(_) => None,
+        };
+        Mover { user: caller.user(), via }
+    }
+}
+
+/// Records that somebody moves a label, or removes it.
+pub fn record(
     tx: &mut Tx,
-    req: &Req<P, I>,
     of: &ArtifactId,
     label: &Label,
     [from, to]: [Option<&Version>; 2],
+    by: Mover,
 ) -> Result<()> {
-    let identity = &req.caller().identity;
-    let via = match &identity.credential {
-        Credential::Key { name, .. } => Some(name.clone()),
-        Credential::Session(_) => None,
-    };
     tx.insert(&LabelMove {
         id: tx.new_id(),
         of: of.clone(),
         label: label.clone(),
         from: from.cloned(),
         to: to.cloned(),
-        moved_by: identity.user,
-        via,
+        moved_by: by.user,
+        via: by.via,
         moved_at: tx.now(),
     })
 }
@@ -99,11 +112,15 @@ pub fn audited(
     registry: &Registry,
     of: &ArtifactId,
     label: &Label,
-    [from, to]: [Option<&Version>; 2],
+    versions: [Option<&Version>; 2],
 ) -> ResourceRef {
-    let [from, to] = [from, to].map(|version| version.map_or("none", |version| version.as_str()));
-    let detail = format!("{label}: {from} -> {to}");
-    audited_artifact(registry, of).with_detail(detail)
+    audited_artifact(registry, of).with_detail(step(label, versions))
+}
+
+/// Returns a label with the versions that it is moved from and to.
+pub fn step(label: &Label, versions: [Option<&Version>; 2]) -> String {
+    let [from, to] = versions.map(|version| version.map_or("none", |version| version.as_str()));
+    format!("{label}: {from} -> {to}")
 }
 
 /// Returns how the audit log names an artifact: by registry, type and name.

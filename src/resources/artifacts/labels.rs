@@ -1,24 +1,26 @@
 //! Labels: movable names for an artifact's versions, such as `production`. Moving a label takes
-//! effect at once for every client that selects by it.
+//! effect at once for every client that selects by it. Where it takes approvals, the answer has the
+//! change that waits for them.
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::artifact::{Artifact, ArtifactInfo, set_labels};
+use super::artifact::{Artifact, ArtifactInfo};
 use super::id::ArtifactId;
+use super::label_change::LabelChangeInfo;
+use super::label_history::Mover;
+use super::label_moves::move_label;
 use super::version::numbers;
-use super::{label_history, versions};
-use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, TargetFinder, op};
+use super::{label_changes, label_history, versions};
+use crate::api::{
+    Deleted, Input, OrgSource, Output, Req, Resource, ResourceRef, Route, TargetFinder, op,
+};
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
-use crate::base::{Error, Label, Nullable, Result, Version};
+use crate::base::{Error, Issue, Label, Nullable, Result, Version};
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
-
-/// An artifact has at most 1,000 labels: every representation of it includes all of them, and a read
-/// by label searches all of them.
-const MAX_LABELS: usize = 1000;
 
 // ── What callers send ────────────────────────────────────────────────────────
 
@@ -38,15 +40,22 @@ pub struct SetLabel {
     artifact_type: Option<ArtifactType>,
     /// The label; it is created if it does not exist.
     label: Label,
-    /// The exact version.
-    version: String,
+    /// The exact version; `null` removes the label.
+    #[serde(default)]
+    version: Nullable<String>,
     /// The version that the label is moved from, `null` for a new label: if it is elsewhere by now,
     /// it is not moved. If absent, it is moved from wherever it is.
     #[serde(default)]
     from: Nullable<Version>,
 }
 
-impl Input for SetLabel {}
+impl Input for SetLabel {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if matches!(self.version, Nullable::Absent) {
+            issues.push(Issue::new("version", "is required; null removes the label"));
+        }
+    }
+}
 
 /// A label to remove.
 #[derive(Deserialize, JsonSchema)]
@@ -66,32 +75,59 @@ pub struct LabelQuery {
 
 impl Input for LabelQuery {}
 
+/// An artifact of which a label was moved, or waits to be.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MovedArtifact {
+    #[serde(flatten)]
+    artifact: ArtifactInfo,
+    /// The change that waits for approvals, if the label takes some: then it is where it was. Null if it was
+    /// moved.
+    pending_change: Option<LabelChangeInfo>,
+}
+
+impl Output for MovedArtifact {
+    fn resource(&self) -> Option<ResourceRef> {
+        self.artifact.resource()
+    }
+}
+
+impl MovedArtifact {
+    /// An artifact without a change that waits.
+    fn now(artifact: ArtifactInfo) -> Self {
+        MovedArtifact { artifact, pending_change: None }
+    }
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
-pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<ArtifactInfo> {
+pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact> {
     let SetLabel { registry_ref, prompt_name, artifact_type, label, version, from } = &req.input;
     let registry = registries::require_usable(&tx.view(), req.caller(), registry_ref)?;
     let id = ArtifactId::parse(&registry, *artifact_type, prompt_name)?;
     let old: Artifact = tx.fetch(&id)?;
-    // As it was published, which is how answers show it.
-    let version = versions::find(&tx.view(), &id, version)?.swap_remove(0).version;
+    let to = match version.value() {
+        // As it was published, which is how answers show it.
+        Some(version) => Some(versions::find(&tx.view(), &id, version)?.swap_remove(0).version),
+        None => None,
+    };
     require_at(&old, label, from)?;
-    if old.labels.get(label) == Some(&version) {
-        return Ok(old.into());
+    if old.labels.get(label) == to.as_ref() {
+        return Ok(MovedArtifact::now(old.into()));
     }
-    let mut labels = old.labels.clone();
-    let before = labels.insert(label.clone(), version.clone());
-    if labels.len() > MAX_LABELS {
-        return Err(Error::conflict(
-            "labels_full",
-            "an artifact has at most 1,000 labels; remove one that is not needed",
-        ));
+    let about = label_history::audited(&registry, &id, label, [old.labels.get(label), to.as_ref()]);
+    let protection = registries::require_movable(&tx.view(), req.caller(), &registry, label)?;
+    if let Some(protection) = protection.filter(|protection| protection.approvals.is_some()) {
+        let change =
+            label_changes::ask(tx, req.caller(), (&registry, &protection), &old, to.as_ref())?;
+        let detail = format!("{}, waits for approval", change.step());
+        let artifact = ArtifactInfo::from(old).about(about.with_detail(detail));
+        let pending_change = Some(LabelChangeInfo::new(change, None));
+        return Ok(MovedArtifact { artifact, pending_change });
     }
-    let versions = [before.as_ref(), Some(&version)];
-    label_history::record(tx, req, &id, label, versions)?;
-    let about = label_history::audited(&registry, &id, label, versions);
-    let by = Some(req.caller().user());
-    Ok(ArtifactInfo::from(set_labels(tx, &old, labels, by)?).about(about))
+    label_changes::supersede(tx, &id, label)?;
+    let moved = move_label(tx, &old, label, to.as_ref(), Mover::of(req.caller()))?;
+    Ok(MovedArtifact::now(ArtifactInfo::from(moved).about(about)))
 }
 
 /// Requires that a label points to the version that the caller moves it from, if the caller says.
@@ -120,15 +156,21 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
     let old: Artifact = tx.fetch(&id)?;
     let no_such = || Error::no_such("label").at("label");
     let label = Label::parse(label.as_str()).map_err(|_| no_such())?;
-    let mut labels = old.labels.clone();
-    let before = labels.remove(&label).ok_or_else(no_such)?;
+    let before = old.labels.get(&label).ok_or_else(no_such)?;
     if let Some(from) = from {
         require_at(&old, &label, &Nullable::Set(from.clone()))?;
     }
-    let versions = [Some(&before), None];
-    label_history::record(tx, req, &id, &label, versions)?;
-    let about = label_history::audited(&registry, &id, &label, versions);
-    set_labels(tx, &old, labels, Some(req.caller().user()))?;
+    let about = label_history::audited(&registry, &id, &label, [Some(before), None]);
+    let protection = registries::require_movable(&tx.view(), req.caller(), &registry, &label)?;
+    if protection.is_some_and(|protection| protection.approvals.is_some()) {
+        return Err(Error::conflict(
+            "approval_required",
+            "removing this label takes approvals; ask for that by PATCH \
+             /registries/artifacts/labels with version null",
+        ));
+    }
+    label_changes::supersede(tx, &id, &label)?;
+    move_label(tx, &old, &label, None, Mover::of(req.caller()))?;
     Ok(Deleted::new(label).about(about))
 }
 

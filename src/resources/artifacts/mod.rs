@@ -19,7 +19,10 @@ mod diff;
 mod draft;
 mod drafts;
 mod id;
+mod label_change;
+mod label_changes;
 mod label_history;
+mod label_moves;
 mod labels;
 mod mending;
 mod metadata;
@@ -35,6 +38,7 @@ use crate::api::Resource;
 
 pub use artifact::Artifact;
 pub use id::{ArtifactId, generic};
+pub use label_changes::count_waiting;
 pub use publishing::{Publication, publish};
 pub use searched::{SearchedText, each_text};
 pub use version::{Numbers, VersionRecord, numbers};
@@ -58,6 +62,8 @@ pub const RESOURCE: Resource = Resource {
         &deletion::RESOURCE,
         &labels::RESOURCE,
         &label_history::RESOURCE,
+        &label_change::RESOURCE,
+        &label_changes::RESOURCE,
         &drafts::RESOURCE,
         &prompts::RESOURCE,
     ],

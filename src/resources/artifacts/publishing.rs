@@ -17,7 +17,8 @@ use super::{metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
-    ArtifactName, Error, Id, Issue, JsonMap, Prompt, Result, Version, VersionMessage, canonical,
+    ArtifactName, Error, Id, Issue, JsonMap, Label, Prompt, Result, Version, VersionMessage,
+    canonical,
 };
 use crate::outbox::{self, About, EventType};
 use crate::resources::governance::{self, PolicyVerdict, Submission};
@@ -301,9 +302,38 @@ fn prepare(
         message,
     };
     versions::require_new(&tx.view(), &row.of, &row.version, &row.model)?;
+    require_unprotected(&tx.view(), &row)?;
     check_limits(&tx.view(), &row)?;
     let texts = VersionText::new(&row, source, compilation.text);
     Ok(PreparedVersion { row, metadata, texts, path })
+}
+
+/// Checks that no protected label points to the version: with one more text it would say something else
+/// to those who read it for that model.
+///
+/// # Errors
+/// 409 if one does.
+fn require_unprotected(view: &View, row: &VersionRecord) -> Result<()> {
+    let protected = registries::protected_labels(view, row.of.registry)?;
+    if protected.is_empty() {
+        return Ok(());
+    }
+    let Some(artifact) = view.get::<artifact::Artifact>(&row.of)? else { return Ok(()) };
+    let is_here = |label: &Label| {
+        let at = artifact.labels.get(label);
+        at.is_some_and(|at| at.numbers() == row.version.numbers())
+    };
+    match protected.iter().find(|protected| is_here(&protected.label)) {
+        None => Ok(()),
+        Some(protected) => Err(Error::conflict(
+            "version_protected",
+            format!(
+                "the protected label {} points to this version, which gets no text for another \
+                 model; publish another version",
+                protected.label
+            ),
+        )),
+    }
 }
 
 /// Checks that a version stays within its limits with one more text.

@@ -4,8 +4,8 @@
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use super::access::{JOB_IN_PATH, fetch_job, outdated};
 use super::applying::skip;
@@ -13,11 +13,14 @@ use super::info::{JobInfo, job_info};
 use super::job::{BY_EXPIRY, DeploymentJob, JobState, TargetState, save};
 use super::running::{self, resume_next};
 use super::target::{publish_job, targets};
-use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, Credential, MEMBER, Membership, Role, ScopeName, User, find_person};
-use crate::base::{Description, Email, Error, Id, Name, Result, Time};
+use crate::api::{Input, Req, Resource, Route, op};
+use crate::auth::{MEMBER, ScopeName, User};
+use crate::base::{Description, Email, Error, Id, Result, Time};
 use crate::outbox::{EventType, RetentionSettings, Sweep, SweepProgress, due};
-use crate::resources::environments::ApprovalPolicy;
+use crate::resources::approvals::{
+    self, Approval, ApprovalDecision, ApprovalInfo, ApprovalPolicy, Decider, Vote,
+    approvers_and_keys, counted, to_info,
+};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Page, Record, Reference, Tx,
     View,
@@ -34,7 +37,7 @@ pub(super) const RESOURCE: Resource = Resource {
 const EXPIRE: Sweep =
     Sweep { name: "deployment approvals", every_secs: 10, run: expire, installation: false };
 
-// ── What callers send and see ────────────────────────────────────────────────
+// ── What callers send ────────────────────────────────────────────────────────
 
 /// A decision about a deployment job.
 #[derive(Deserialize, JsonSchema)]
@@ -53,73 +56,7 @@ pub struct DeploymentDecision {
 
 impl Input for DeploymentDecision {}
 
-/// The approval of a job by one of its approvers.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(rename = "DeploymentApproval")]
-pub struct ApprovalInfo {
-    id: Id<DeploymentApproval>,
-    /// The approver.
-    user: ApproverInfo,
-    pub decision: ApprovalDecision,
-    /// When it was decided; null while it is pending.
-    decided_at: Option<Time>,
-    /// The comment on the decision.
-    comment: Option<Description>,
-    /// Name of the key that decided on the approver's behalf; null if the approver decided.
-    pub via: Option<String>,
-}
-
-impl Output for ApprovalInfo {
-    fn resource(&self) -> Option<ResourceRef> {
-        None
-    }
-}
-
-/// A required approver.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ApproverInfo {
-    id: Id<User>,
-    name: Name,
-    email: Email,
-    /// URL of a picture of the user.
-    image: Option<String>,
-    /// Whether the organization considers the e-mail address verified; false for users who have left.
-    email_verified: bool,
-    /// Whether what they decide counts: they are a member, no viewer, and the address is verified.
-    can_decide: bool,
-}
-
-fn to_info(view: &View, approval: DeploymentApproval) -> Result<ApprovalInfo> {
-    let user: User = view.fetch(&approval.user)?;
-    let membership = view.get::<Membership>(&(user.id, view.org()))?;
-    let user = ApproverInfo {
-        email_verified: membership.as_ref().is_some_and(|membership| membership.email_verified),
-        can_decide: membership.is_some_and(|membership| can_decide(&membership)),
-        id: user.id,
-        name: user.name,
-        email: user.email,
-        image: user.image,
-    };
-    let DeploymentApproval { id, decision, decided_at, comment, via, .. } = approval;
-    Ok(ApprovalInfo { id, user, decision, decided_at, comment, via })
-}
-
 // ── Records ──────────────────────────────────────────────────────────────────
-
-/// The decision of an approver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ApprovalDecision {
-    /// Not decided.
-    Pending,
-    /// Decided: yes.
-    Approved,
-    /// Decided: no.
-    Denied,
-}
-crate::store::stored_enum!(ApprovalDecision { Pending = 0, Approved = 1, Denied = 2 });
 
 crate::base::portable! {
 /// The approval of a job by one of its approvers.
@@ -168,6 +105,19 @@ impl Record for DeploymentApproval {
     }
 }
 
+impl Approval for DeploymentApproval {
+    fn vote(&self) -> Vote {
+        let DeploymentApproval { user, decision, open, decided_at, comment, via, .. } =
+            self.clone();
+        Vote { user, decision, open, decided_at, comment, via }
+    }
+    fn with(&self, vote: Vote) -> Self {
+        let Vote { user, decision, open, decided_at, comment, via } = vote;
+        let (id, job) = (self.id, self.job);
+        DeploymentApproval { id, job, user, decision, open, decided_at, comment, via }
+    }
+}
+
 /// Returns the approvals of a job.
 pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentApproval>> {
     view.all(ListSource::TABLE, &job)
@@ -175,28 +125,17 @@ pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentAp
 
 /// Creates the approvals of a job. Their ids have the order of their keys, which is that of lists.
 pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Result<()> {
-    let mut users = policy.approver_ids.clone();
-    users.sort();
-    users.into_iter().try_for_each(|user| {
-        tx.insert(&DeploymentApproval {
-            id: tx.new_id(),
-            job,
-            user,
-            decision: ApprovalDecision::Pending,
-            open: true,
-            decided_at: None,
-            comment: None,
-            via: None,
-        })
+    policy.approvers().into_iter().try_for_each(|user| {
+        let Vote { user, decision, open, decided_at, comment, via } = Vote::asked(user);
+        let id = tx.new_id();
+        tx.insert(&DeploymentApproval { id, job, user, decision, open, decided_at, comment, via })
     })
 }
 
 /// Closes the undecided approvals of a job, which no longer waits for them.
 pub fn close(tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
-    let open = approvals(&tx.view(), job)?.into_iter().filter(|approval| approval.open);
-    open.into_iter().try_for_each(|approval| {
-        tx.replace(&approval, &DeploymentApproval { open: false, ..approval.clone() })
-    })
+    let all = approvals(&tx.view(), job)?;
+    approvals::close(tx, &all)
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────
@@ -205,7 +144,9 @@ pub fn close(tx: &mut Tx, job: Id<DeploymentJob>) -> Result<()> {
 pub(super) fn list(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<Page<ApprovalInfo>> {
     let job = fetch_job(view, req.caller(), req.params)?;
     let order = Order::Descending;
-    view.page_map(ListSource::TABLE, &job.id, order, &req.page, |_| true, to_info)
+    let info =
+        |view: &View, approval: DeploymentApproval| to_info(view, approval.id, approval.vote());
+    view.page_map(ListSource::TABLE, &job.id, order, &req.page, |_| true, info)
 }
 
 pub(super) fn approve(
@@ -227,95 +168,25 @@ fn decide(
     req: &Req<Id<DeploymentJob>, DeploymentDecision>,
     decision: ApprovalDecision,
 ) -> Result<JobInfo> {
-    let via = delegate(req.caller());
-    if via.is_some() && req.input.acting_user_email.is_none() {
-        let message = "must be sent: this key decides on behalf of an approver";
-        return Err(Error::invalid_at("actingUserEmail", message));
-    }
+    let decider = Decider::of(req.caller(), req.input.acting_user_email.as_ref())?;
     let job = fetch_job(&tx.view(), req.caller(), req.params)?;
-    let pending = approver(&tx.view(), req, &job, via)?;
+    let of = |user| tx.get::<DeploymentApproval>(&(job.id, user));
+    let pending = decider.approval(&tx.view(), "deployment", of)?;
     check_pending(tx.now(), &job, &pending, req.input.plan_hash.as_deref())?;
     if decision == ApprovalDecision::Approved {
         check_current(&tx.view(), &job)?;
     }
-    let decided = DeploymentApproval {
-        decision,
-        open: false,
-        decided_at: Some(tx.now()),
-        comment: req.input.comment.clone(),
-        via: via.map(String::from),
-        ..pending.clone()
-    };
-    tx.replace(&pending, &decided)?;
+    decider.decide(tx, &pending, decision, req.input.comment.clone())?;
     let job = match decision {
         ApprovalDecision::Denied => {
             end_early(tx, &job, JobState::Denied, "the deployment was denied")?
         }
-        _ => count(tx, &job, via)?,
+        _ => count(tx, &job, decider.via)?,
     };
     let mut info = job_info(&tx.view(), job)?;
     // Only a key with the permission sends it.
     info.decided_for = req.input.acting_user_email.clone();
     Ok(info)
-}
-
-/// The name of the key by which the caller decides on behalf of approvers. The permission holds only
-/// while the key's user is an admin; otherwise the key is an ordinary one.
-fn delegate(caller: &Caller) -> Option<&str> {
-    match &caller.identity.credential {
-        Credential::Key { name, approve_as: true, .. } if caller.is_admin() => Some(name),
-        _ => None,
-    }
-}
-
-/// Returns the approval that the request decides.
-///
-/// # Errors
-/// 403 if it names or comes from nobody who is a required, verified approver of the job.
-fn approver(
-    view: &View,
-    req: &Req<Id<DeploymentJob>, DeploymentDecision>,
-    job: &DeploymentJob,
-    via: Option<&str>,
-) -> Result<DeploymentApproval> {
-    let user = match (via, &req.input.acting_user_email) {
-        (Some(_), Some(email)) => find_person(view, email)?.map(|user| user.id),
-        (_, None) => Some(req.caller().user()),
-        (None, Some(_)) => {
-            return Err(Error::forbidden(
-                "approve_as_required",
-                "only a key with the permission deployment:approve-as, of an admin, decides on \
-                 behalf of an approver; leave actingUserEmail out",
-            ));
-        }
-    };
-    let required = match user {
-        Some(user) => view.get::<DeploymentApproval>(&(job.id, user))?,
-        None => None,
-    };
-    match required {
-        Some(required) if is_approver(view, required.user)? => Ok(required),
-        _ => Err(Error::forbidden(
-            "approver_required",
-            "only a required approver of this deployment with a verified e-mail address, who is no viewer, \
-             decides",
-        )),
-    }
-}
-
-/// Whether a member may approve: the organization considers the e-mail address verified, and a viewer
-/// decides nothing.
-fn can_decide(membership: &Membership) -> bool {
-    membership.email_verified && membership.role >= Role::Member
-}
-
-/// Whether a user is a member who may approve.
-///
-/// # Errors
-/// If the store fails.
-pub fn is_approver(view: &View, user: Id<User>) -> Result<bool> {
-    let membership = view.get::<Membership>(&(user, view.org()))?;
-    Ok(membership.is_some_and(|membership| can_decide(&membership)))
 }
 
 fn check_pending(
@@ -361,24 +232,14 @@ fn check_current(view: &View, job: &DeploymentJob) -> Result<()> {
 /// Starts the job if enough approvers have approved it; `via` is that of the last approval. An approval
 /// counts as long as it is one of a verified member, who is no viewer.
 fn count(tx: &mut Tx, job: &DeploymentJob, via: Option<&str>) -> Result<DeploymentJob> {
-    let mut approved = approvals(&tx.view(), job.id)?;
-    approved.retain(|approval| approval.decision == ApprovalDecision::Approved);
-    let mut counted = Vec::new();
-    for approval in approved {
-        if is_approver(&tx.view(), approval.user)? {
-            counted.push(approval);
-        }
-    }
-    let approved = counted;
+    let approved = approvals(&tx.view(), job.id)?;
+    let approved = counted(&tx.view(), &approved)?;
     let required = job.approvals.as_ref().map_or(0, |policy| policy.min_approvals);
     if approved.len() < required as usize {
         // Two at once do not overlook each other: each has read the approvals of the other.
         return Ok(job.clone());
     }
-    let by: Value = approved
-        .iter()
-        .map(|approval| json!({"userId": approval.user, "via": approval.via}))
-        .collect();
+    let by = approvers_and_keys(&approved);
     close(tx, job.id)?;
     let job = save(tx, job, DeploymentJob { state: JobState::Approved, ..job.clone() })?;
     let more = [("approvals", by), ("via", json!(via))];

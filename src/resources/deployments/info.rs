@@ -19,7 +19,8 @@ use crate::base::{
     Version, visible,
 };
 use crate::resources::agents::{Agent, AgentConfig, Model, Provider};
-use crate::resources::environments::{ApprovalPolicy, Environment};
+use crate::resources::approvals::ApprovalPolicy;
+use crate::resources::environments::Environment;
 use crate::resources::tools::{Tool, ToolKind};
 use crate::store::View;
 

@@ -19,7 +19,8 @@ use crate::auth::{Granted, Restricted, User};
 use crate::base::{Id, Name, Result, Time, Version};
 use crate::outbox::Job;
 use crate::resources::agents::{Agent, Provider};
-use crate::resources::environments::{ApprovalPolicy, Environment};
+use crate::resources::approvals::ApprovalPolicy;
+use crate::resources::environments::Environment;
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
 use crate::store::{

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::access::{JOB_IN_PATH, Visible, fetch_job, filtered_environment};
-use super::approvals::{self, DeploymentApproval, WAITING_FOR, end_early, is_approver};
+use super::approvals::{self, DeploymentApproval, WAITING_FOR, end_early};
 use super::contents::{ContentHash, DeployedTool};
 use super::delivery::{
     PlannedDelivery, PlannedEndpoint, PlannedSecret, PlannedVariable, push_target,
@@ -29,7 +29,8 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{Error, Id, Result, canonical};
 use crate::outbox::EventType;
-use crate::resources::environments::{self, ApprovalPolicy, Environment, PlaceholderSource};
+use crate::resources::approvals::{ApprovalPolicy, Waiting, is_approver};
+use crate::resources::environments::{self, Environment, PlaceholderSource};
 use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
 
@@ -46,18 +47,10 @@ pub struct JobFilter {
     /// Only jobs of this environment, by id or slug.
     environment: Option<String>,
     /// Only jobs that wait for the caller's approval.
-    approver: Option<JobApprover>,
+    approver: Option<Waiting>,
 }
 
 impl Input for JobFilter {}
-
-/// The approver of listed jobs.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum JobApprover {
-    /// The caller.
-    Me,
-}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
@@ -233,22 +226,18 @@ fn plan_delivery(view: &View, plan: &mut Plan) -> Result<PlannedDelivery> {
 /// # Errors
 /// 409 if nobody could.
 fn frozen_approvals(environment: &Environment, creator: &Caller) -> Result<Option<ApprovalPolicy>> {
-    let Some(mut policy) = environment.approvals.clone() else { return Ok(None) };
-    if policy.prevent_self_approval {
-        policy.approver_ids.retain(|approver| !creator.may_be(*approver));
-    }
-    if policy.approver_ids.is_empty() {
-        return Err(Error::conflict(
+    let Some(policy) = &environment.approvals else { return Ok(None) };
+    let frozen = policy.frozen_for(creator).ok_or_else(|| {
+        Error::conflict(
             "no_approver",
             format!(
                 "you are the only approver of the environment \"{}\", which prevents \
                  self-approval; name another approver there",
                 environment.name
             ),
-        ));
-    }
-    policy.min_approvals = policy.min_approvals.min(policy.approver_ids.len() as u32);
-    Ok(Some(policy))
+        )
+    })?;
+    Ok(Some(frozen))
 }
 
 fn plan_hash(

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
-use super::approvals::ApprovalPolicy;
 use crate::auth::{
     Access, Caller, Grant, Membership, ResourceType, Restrictable, Restricted, User, grants_for,
 };
 use crate::base::{Description, Error, Id, Name, Result, Slug, Time, Validated};
+use crate::resources::approvals::ApprovalPolicy;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Org, Record, Reference, Tx, View,
     upgrade_shorter,
@@ -105,19 +105,17 @@ fn without_approver(
 ) -> Result<Restricted<Environment>> {
     let (updated_at, updated_by) = (tx.now(), None);
     let mut new = Environment { updated_at, updated_by, ..old.without_caller().clone() };
-    let Some(left) = &mut new.approvals else { return Ok(old.clone()) };
-    left.approver_ids.retain(|approver| approver != user);
-    if left.approver_ids.is_empty() {
-        return Err(Error::conflict(
+    let Some(policy) = &old.without_caller().approvals else { return Ok(old.clone()) };
+    new.approvals = Some(policy.without(*user).ok_or_else(|| {
+        Error::conflict(
             "last_approver",
             format!(
                 "this member is the only approver of the environment \"{}\"; \
                  name another approver there first",
                 new.name
             ),
-        ));
-    }
-    left.min_approvals = left.min_approvals.min(left.approver_ids.len() as u32);
+        )
+    })?);
     Ok(Restricted::new(new))
 }
 

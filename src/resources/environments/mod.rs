@@ -1,12 +1,11 @@
 //! Environments: deployment targets of agents (reference: agents, "Environments"). An environment
-//! has an approval policy for deployments ([`approvals`]), variables that fill prompts
+//! has an approval policy for deployments ([`approvals`](super::approvals)), variables that fill prompts
 //! ([`variables`]), secrets ([`secrets`]), credentials for providers ([`credentials`]) and the versions
 //! of the tools used in it ([`references`]).
 //!
 //! A restricted environment is absent from the lists of callers without access, and 403 for them
 //! (reference: identity-and-rights, "Restricted resources"). No response contains a secret.
 
-mod approvals;
 mod credentials;
 mod environment;
 mod placeholders;
@@ -23,10 +22,9 @@ use crate::auth::{ADMIN, Access, MEMBER, Restricted, ScopeName, User, visible_pa
 use crate::base::{
     Description, Error, Id, Int, Issue, Name, Nullable, Result, Slug, StringMap, Time,
 };
+use crate::resources::approvals::{ApprovalPolicy, NewApprovalPolicy};
 use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 
-pub use approvals::ApprovalPolicy;
-use approvals::NewApprovalPolicy;
 use environment::fetch;
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Principal;
-use crate::auth::{Grant, ResourceType};
+use crate::auth::{Grant, Membership, ResourceType};
 use crate::base::Kind;
-use crate::resources::testing::Fixture;
+use crate::resources::testing::{Fixture, user};
 
 /// Creates an environment as an admin.
 pub fn make(fixture: &Fixture, body: Value) -> Result<EnvironmentInfo> {
@@ -169,4 +169,76 @@ fn a_list_of_environments_ends_early_when_their_variables_are_large() {
         args.page.after = Some(next);
     }
     assert_eq!(pages, ["fedc", "ba"]);
+}
+
+// ── Approvals ────────────────────────────────────────────────────────────────
+
+fn approval_issues(approvals: Value) -> Vec<String> {
+    let body = json!({"slug": "production", "name": "Production", "approvals": approvals});
+    let error = Fixture::input::<NewEnvironment>(body).err().expect("a problem");
+    error.issues().iter().map(|issue| issue.path.clone()).collect()
+}
+
+#[test]
+fn approvers_are_1_to_50_and_distinct_and_bound_the_approvals() {
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    assert_eq!(approval_issues(json!({})), ["approvals.approverIds"]);
+    assert_eq!(approval_issues(json!({"approverIds": []})), ["approvals.approverIds"]);
+    assert_eq!(approval_issues(json!({"approverIds": vec!["x"; 51]})), ["approvals.approverIds"]);
+    assert_eq!(approval_issues(json!({"approverIds": [id, id]})), ["approvals.approverIds[1]"]);
+    for min in [0, 2] {
+        let approvals = json!({"approverIds": [id], "minApprovals": min});
+        assert_eq!(approval_issues(approvals), ["approvals.minApprovals"]);
+    }
+}
+
+#[test]
+fn only_members_approve_and_defaults_are_filled_in() {
+    let fixture = Fixture::new();
+    let (_, outsider) = fixture.other_org("other");
+    let (ada, ben) = (user(&fixture.owner), user(&fixture.member));
+    for unknown in [json!(user(&outsider)), json!("no id")] {
+        let approvals = json!({"approverIds": [ada, unknown]});
+        let body = json!({"slug": "a", "name": "A", "approvals": approvals});
+        let refused = make(&fixture, body).unwrap_err();
+        assert_eq!(refused.kind(), Kind::NotFound);
+        assert_eq!(refused.path(), Some("approvals.approverIds[1]"));
+    }
+    let body = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ben, ada]}});
+    let approvals = make(&fixture, body).unwrap().approvals.unwrap();
+    let all = ApprovalPolicy {
+        approver_ids: vec![ben, ada],
+        min_approvals: 2,
+        prevent_self_approval: false,
+    };
+    assert_eq!(approvals, all);
+}
+
+#[test]
+fn a_removed_member_is_no_approver_but_the_last_approver_stays() {
+    let fixture = Fixture::new();
+    let (ada, ben) = (user(&fixture.owner), user(&fixture.member));
+    let both = json!({"slug": "a", "name": "A", "approvals": {"approverIds": [ada, ben]}});
+    let both = make(&fixture, both).unwrap();
+    let leave = |who| {
+        fixture.store.write_blocking(fixture.org, move |tx| {
+            let membership: Membership = tx.fetch(&(who, tx.org()))?;
+            tx.remove(&membership)
+        })
+    };
+    fixture.pass_secs(60);
+    leave(ben).unwrap();
+    let left = shown(&fixture, both.id);
+    let approvals = left.approvals.unwrap();
+    assert_eq!((approvals.approver_ids, approvals.min_approvals), (vec![ada], 1));
+    assert!(left.updated_at > both.updated_at);
+
+    let refused = leave(ada).unwrap_err();
+    assert_eq!(refused.code(), "last_approver");
+    assert!(refused.message().contains("\"A\""));
+
+    let none = Fixture::input::<EnvironmentPatch>(json!({"approvals": null})).unwrap();
+    fixture.write_as(&fixture.owner, update, both.id, none).unwrap();
+    leave(ada).unwrap();
+    assert_eq!(shown(&fixture, both.id).approvals, None);
 }

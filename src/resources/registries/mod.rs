@@ -7,6 +7,7 @@
 
 mod kind;
 mod locate;
+mod protected_labels;
 mod registry;
 mod scope_target;
 #[cfg(test)]
@@ -29,6 +30,9 @@ use crate::store::{ACCESS_CHANGED, ListSource, Page, TableInfo, Tx, View};
 pub use kind::ArtifactType;
 use locate::RegistryLocation;
 pub use locate::{BY_PATH, BY_REFERENCE};
+#[cfg(test)]
+pub use protected_labels::tests as protected_label_tests;
+pub use protected_labels::{ProtectedLabel, protected_labels, protection, require_movable};
 pub use registry::{
     Registry, RegistryVisibility, find, find_by_id, no_such, require_readable, require_usable,
 };
@@ -40,6 +44,7 @@ pub const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<Restricted<Registry>>(), TableInfo::of::<RegistryLocation>()],
     events: &[EventType::RegistryDeleted],
+    children: &[&protected_labels::RESOURCE],
     ..Resource::EMPTY
 };
 

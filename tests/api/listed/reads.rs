@@ -101,6 +101,21 @@ pub const LISTED: &[Listed] = &[
     ("GET /registries/artifacts/labels/history", RESTRICTED_READ, |w| {
         of_vault(w, "artifacts/labels/history", "plain")
     }),
+    ("GET /registries/{registrySlug}/protected-labels", RESTRICTED_READ, |w| {
+        get(format!("/registries/{}/protected-labels", w.registry))
+    }),
+    ("GET /registries/artifacts/label-changes", READ, |_| {
+        get("/registries/artifacts/label-changes")
+    }),
+    ("GET /registries/artifacts/label-changes/{changeId}", RESTRICTED_READ, |w| {
+        get(w.label_change())
+    }),
+    ("GET /registries/artifacts/label-changes/{changeId}/approvals", RESTRICTED_READ, |w| {
+        get(format!("{}/approvals", w.label_change()))
+    }),
+    ("GET /registries/artifacts/label-changes/{changeId}/diff", RESTRICTED_READ, |w| {
+        get(format!("{}/diff", w.label_change()))
+    }),
     ("GET /prompts/{promptName}/drafts/{draftId}", RESTRICTED_READ, |w| {
         let (drafts, id, query) = w.draft();
         get(format!("{drafts}/{id}?{query}"))

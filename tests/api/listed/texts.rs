@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ADMIN_WRITE, Listed, PUBLIC, RESTRICTED_READ, RESTRICTED_WRITE, SESSION_ADMIN, World};
+use super::{
+    ADMIN_WRITE, APPROVER, Listed, PUBLIC, RESTRICTED_READ, RESTRICTED_WRITE, SESSION_ADMIN, World,
+};
 use crate::registries::publish;
 
 /// What is read of the prompt of a registry.
@@ -30,6 +32,24 @@ impl World {
     fn label(&self, name: &str) -> Value {
         json!({"registryRef": self.named("vault"), "promptName": name, "label": "live",
             "version": "1.0.0"})
+    }
+
+    /// A change of a protected label in the restricted registry, which the member with the grants has asked
+    /// for and is to approve; its path.
+    pub fn label_change(&self) -> String {
+        let approver = self.granted.get("/auth/user").ok()["id"].clone();
+        let protection = json!({"minRole": "member", "approvals": {"approverIds": [approver]}});
+        self.owner().put(&self.protected("gated"), protection).ok();
+        let mut moved = self.label(&self.prompt());
+        moved["label"] = json!("gated");
+        let moved = self.granted.patch("/registries/artifacts/labels", moved).ok();
+        let id = moved["pendingChange"]["id"].as_str().expect("it waits").to_string();
+        format!("/registries/artifacts/label-changes/{id}")
+    }
+
+    /// The path of a protected label of the restricted registry.
+    fn protected(&self, label: &str) -> String {
+        format!("/registries/{}/protected-labels/{label}", self.registry)
     }
 
     /// A draft in the restricted registry: the path of its prompt's drafts, its id, and the query.
@@ -114,6 +134,26 @@ pub const LISTED: &[Listed] = &[
         w.owner().patch("/registries/artifacts/labels", w.label(&name)).ok();
         let query = format!("registryRef={}&promptName={name}&label=live", w.named("vault"));
         (format!("/registries/artifacts/labels?{query}"), Value::Null)
+    }),
+    ("GET /registries/{registrySlug}/protected-labels/{label}", RESTRICTED_READ, |w| {
+        w.owner().put(&w.protected("held"), json!({"minRole": "admin"})).ok();
+        (w.protected("held"), Value::Null)
+    }),
+    ("PUT /registries/{registrySlug}/protected-labels/{label}", SESSION_ADMIN, |w| {
+        (w.protected("held"), json!({"minRole": "admin"}))
+    }),
+    ("DELETE /registries/{registrySlug}/protected-labels/{label}", SESSION_ADMIN, |w| {
+        w.owner().put(&w.protected("held"), json!({"minRole": "admin"})).ok();
+        (w.protected("held"), Value::Null)
+    }),
+    ("POST /registries/artifacts/label-changes/{changeId}/approve", APPROVER, |w| {
+        (format!("{}/approve", w.label_change()), json!({}))
+    }),
+    ("POST /registries/artifacts/label-changes/{changeId}/deny", APPROVER, |w| {
+        (format!("{}/deny", w.label_change()), json!({"comment": "No"}))
+    }),
+    ("POST /registries/artifacts/label-changes/{changeId}/cancel", RESTRICTED_WRITE, |w| {
+        (format!("{}/cancel", w.label_change()), json!({}))
     }),
     // Drafts: also of a public registry for members alone.
     ("GET /prompts/{promptName}/drafts", RESTRICTED_READ, |w| {

@@ -14,6 +14,7 @@ mod local;
 mod names;
 mod order;
 mod plan;
+mod protected;
 mod pulled;
 mod remote;
 mod state;
@@ -38,6 +39,7 @@ use apply::Journal;
 use check::Refused;
 use kinds::{AGENT, FLEET};
 use plan::Plan;
+use protected::ProtectedLabels;
 use pulled::Pulled;
 use remote::Remote;
 use state::{State, Text, VersionName, version_hash};
@@ -255,6 +257,7 @@ fn planned(
     let Refused { mut always, by_version, without_session } =
         check::refused(&local, &remote, &plan)?;
     let mut warnings = names::warnings(files.keys());
+    let ProtectedLabels { refused: without_right, waiting } = protected::read(api, &plan)?;
     if !by_version.is_empty() {
         match check::decided_by(remote::version(api).as_deref(), by_version) {
             Ok(decided) => warnings.extend(decided),
@@ -262,15 +265,17 @@ fn planned(
         }
     }
     if is_carried_out {
-        always.extend(without_session);
+        always.extend(without_session.into_iter().chain(without_right));
     } else {
-        without_session.iter().for_each(|why| output::status(&format!("warning: {why}")));
+        warn(&without_session);
+        warn(&without_right);
     }
     if !always.is_empty() {
         return Err(Failure::Usage(always.join("\n")));
     }
     warnings.extend(check::warnings(&plan));
     warnings.extend(check::about_messages(&local, &remote));
+    warnings.extend(waiting);
     warn(&warnings);
     Ok(Planned { plan, remote, warnings })
 }

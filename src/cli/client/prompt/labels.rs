@@ -1,13 +1,19 @@
 //! `roadstead prompt promote` and `rollback`: moving labels.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::Value;
 
 use super::artifact::Artifact;
 use super::which::Which;
+use crate::cli::client::api::{Api, segment};
+use crate::cli::client::deploy::until_ended;
 use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::table::cell;
 use crate::cli::failure::Failure;
 use crate::cli::output;
+use crate::cli::values::duration_secs;
 use crate::outside::Method;
 
 /// What `--if-version` is called for a label that does not exist.
@@ -17,6 +23,9 @@ const NONE: &str = "none";
 #[derive(Args)]
 #[command(after_help = "With --if-version the label is moved only from that version, so that \
                         nobody's later promotion is undone; otherwise the command fails.\n\n\
+                        Of a protected label that takes approvals, the move is asked for, and the \
+                        command prints the id of the change that waits; with --wait it ends with \
+                        the change, with code 0 if that is approved.\n\n\
                         A key needs the scopes label:move and artifact:read.\n\n\
                         Example: roadstead prompt promote main/scribe 1.1.0 --label production \
                         --if-version 1.0.0")]
@@ -36,7 +45,22 @@ pub struct Promote {
     if_version: Option<String>,
 
     #[command(flatten)]
+    waiting: Waiting,
+
+    #[command(flatten)]
     client: ClientFlags,
+}
+
+/// Waiting for approvals.
+#[derive(Args)]
+struct Waiting {
+    /// Wait until the move is approved or denied, if it takes approvals
+    #[arg(long)]
+    wait: bool,
+
+    /// How long to wait at most
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration_secs)]
+    timeout: i64,
 }
 
 impl Promote {
@@ -54,7 +78,7 @@ impl Promote {
             .if_version
             .as_ref()
             .map(|version| if version == NONE { Value::Null } else { version.clone().into() });
-        moved(&artifact, &self.label, &version, from, self.client.json)
+        moved(&artifact, (&self.label, &version, from), &self.waiting, self.client.json)
     }
 }
 
@@ -71,6 +95,9 @@ pub struct Rollback {
     /// The label
     #[arg(long, value_name = "LABEL", default_value = "production")]
     label: String,
+
+    #[command(flatten)]
+    waiting: Waiting,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -94,16 +121,15 @@ impl Rollback {
             )));
         };
         let from = Some(last["to"].clone());
-        moved(&artifact, &self.label, version, from, self.client.json)
+        moved(&artifact, (&self.label, version, from), &self.waiting, self.client.json)
     }
 }
 
-/// Moves a label and prints where it is now.
+/// Moves a label and prints where it is now, or the change that waits for approvals.
 fn moved(
     artifact: &Artifact,
-    label: &str,
-    version: &str,
-    from: Option<Value>,
+    (label, version, from): (&str, &str, Option<Value>),
+    waiting: &Waiting,
     json: bool,
 ) -> Result<(), Failure> {
     let mut body = artifact.body();
@@ -112,9 +138,43 @@ fn moved(
     if let Some(from) = from {
         body["from"] = from;
     }
-    let moved = artifact.api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
-    let text = format!("{label}: {}/{}@{version}", artifact.registry, artifact.name);
-    output::print(json, &moved, &text)
+    let mut moved = artifact.api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
+    let at = format!("{label}: {}/{}@{version}", artifact.registry, artifact.name);
+    let change = moved["pendingChange"].take();
+    // A server of 0.1.0 moves it at once.
+    if change.is_null() {
+        return output::print(json, &moved, &at);
+    }
+    let change = waiting.ended(artifact.api, change)?;
+    let (state, id) = (cell(&change["state"]), cell(&change["id"]));
+    moved["pendingChange"] = change;
+    match state.as_str() {
+        "pending" => {
+            output::print(json, &moved, format!("{at} waits for approval, change {id}"))?;
+        }
+        "approved" => {
+            moved["labels"][label] = version.into();
+            return output::print(json, &moved, &at);
+        }
+        _ => output::print(json, &moved, format!("{at} is {state}, change {id}"))?,
+    }
+    if waiting.wait {
+        return Err(Failure::Failed(format!("the label change is {state}")));
+    }
+    Ok(())
+}
+
+impl Waiting {
+    /// The change, once it has ended if that is waited for.
+    fn ended(&self, api: &Api, change: Value) -> Result<Value, Failure> {
+        if !self.wait {
+            return Ok(change);
+        }
+        let id = cell(&change["id"]);
+        let path = format!("/registries/artifacts/label-changes/{}", segment(&id));
+        let time = Duration::from_secs(u64::try_from(self.timeout).unwrap_or_default());
+        until_ended(api, ("change", &path), change, |state| state != "pending", time)
+    }
 }
 
 /// Whether a text is three numbers with dots.

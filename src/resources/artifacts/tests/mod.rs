@@ -4,6 +4,7 @@ mod consistency;
 mod deletion;
 mod drafts;
 mod metadata;
+mod protected;
 mod publishing;
 mod references;
 mod resolution;

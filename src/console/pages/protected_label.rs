@@ -1,0 +1,222 @@
+//! Protected labels of a registry: the list on its page, and the form of one
+//! (`/o/{org}/registries/{registry}/labels/{label}`).
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::environments::Approvals;
+use crate::api::Method;
+use crate::base::{Error, Kind, Result};
+use crate::console::api::{Api, segment};
+use crate::console::conflict::Edited;
+use crate::console::field::Field;
+use crate::console::flash::Flash;
+use crate::console::form::{Form, FormPage};
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::reply::Reply;
+use crate::console::roster::{self, Member};
+use crate::console::strict::Nullable;
+use crate::console::visit::Visit;
+
+/// Their paths, and what answers them.
+pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/registries/{registry}/labels/{label}")
+        .get(|visit| Box::pin(edit(visit, None)))
+        .post(|visit| Box::pin(save(visit))),
+    Page::of_org("/o/{org}/registries/{registry}/labels/{label}/delete")
+        .form(|visit| Box::pin(delete(visit))),
+];
+
+/// Who moves a label, by their role.
+const ROLES: [(&str, &str); 4] = [
+    ("", "Only those chosen below"),
+    ("member", "All members"),
+    ("admin", "Admins and owners"),
+    ("owner", "Owners"),
+];
+
+/// The protection of a label.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProtectedLabel {
+    pub label: String,
+    min_role: Nullable<String>,
+    user_ids: Vec<String>,
+    approvals: Nullable<Approvals>,
+    pub may_move: bool,
+}
+
+impl ProtectedLabel {
+    /// Who moves it, for people.
+    pub fn movers(&self, members: &[Member]) -> String {
+        let of_role = |role: &str| ROLES.iter().find(|(value, _)| *value == role);
+        let by_role = self.min_role.as_deref().and_then(of_role).map(|(_, text)| *text);
+        let named = self.user_ids.iter().map(|id| roster::name(members, id));
+        let all: Vec<_> = by_role.into_iter().chain(named).collect();
+        if all.is_empty() { "Nobody".into() } else { all.join(", ") }
+    }
+
+    /// How many approvals a move takes.
+    pub fn approvals(&self) -> u32 {
+        self.approvals.as_ref().map_or(0, |approvals| approvals.min_approvals)
+    }
+}
+
+/// Reads the protected labels of a registry.
+///
+/// # Errors
+/// Those of the route.
+pub async fn of_registry(api: &Api, registry: &str) -> Result<Vec<ProtectedLabel>> {
+    api.items(&format!("/registries/{}/protected-labels", segment(registry)), &[]).await
+}
+
+/// Whether the visitor may protect labels.
+pub fn may_protect(visit: &Visit) -> bool {
+    visit.may(Method::Put, "/registries/id/protected-labels/label")
+}
+
+/// The path of the page of a protected label.
+pub fn path(visit: &Visit, registry: &str, label: &str) -> String {
+    visit.in_org(&format!("/registries/{}/labels/{}", segment(registry), segment(label)))
+}
+
+/// Protects the label that a form names, so that admins alone move it, and leads to the form that says
+/// who else. One that is protected already stays as it is.
+///
+/// # Errors
+/// Those of the route.
+pub async fn protect(visit: &Visit, registry: &str) -> Result<Reply> {
+    let label = visit.form.get("label").trim();
+    if label.is_empty() {
+        return Err(Error::invalid_at("label", "must be given"));
+    }
+    let api_path = format!("/registries/{}/protected-labels/{}", segment(registry), segment(label));
+    let page = path(visit, registry, label);
+    match visit.api.get::<Value>(&api_path, &[]).await {
+        Ok(_) => return Ok(Reply::see_other(page)),
+        Err(error) if error.kind() == Kind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    visit.api.put::<Value>(&api_path, json!({"minRole": "admin"})).await?;
+    Ok(visit.done(&page, Flash::LabelProtected))
+}
+
+#[derive(Template)]
+#[template(path = "protected_label.html")]
+struct ProtectedLabelPage {
+    frame: Frame,
+    form: Form,
+    members: Vec<Member>,
+    movers: Vec<String>,
+    approvers: Vec<String>,
+    delete: String,
+}
+
+fn api_path(visit: &Visit) -> String {
+    let (registry, label) = (segment(visit.param(1)), segment(visit.param(2)));
+    format!("/registries/{registry}/protected-labels/{label}")
+}
+
+fn above(visit: &Visit) -> String {
+    visit.in_org(&format!("/prompts/{}", segment(visit.param(1))))
+}
+
+fn crumbs(visit: &Visit, frame: Frame) -> Frame {
+    frame.crumb("Prompts", visit.in_org("/prompts")).crumb(visit.param(1), above(visit))
+}
+
+async fn settings(visit: &Visit) -> Result<Form> {
+    let fields = vec![
+        Field::select("minRole", "Who moves it", ROLES).optional(),
+        Field::special(),
+        Field::text("minApprovals", "Approvals needed")
+            .at("approvals.minApprovals")
+            .kind("number")
+            .number()
+            .optional()
+            .hint("Empty for all of them."),
+        Field::check("preventSelfApproval", "Who asks does not approve it themselves")
+            .at("approvals.preventSelfApproval"),
+        Field::text("approvalTimeoutHours", "Hours until a change that waits ends")
+            .kind("number")
+            .number(),
+    ];
+    let members = roster::members(&visit.api).await?;
+    let names = move |ids: &[String]| {
+        let mut names: Vec<_> = ids.iter().map(|id| roster::name(&members, id)).collect();
+        names.sort_unstable();
+        names.join("\n")
+    };
+    let form = Form::replace(visit, &api_path(visit), fields).await?;
+    let form = form.back(above(visit)).done(above(visit), Flash::LabelProtectionSaved);
+    Ok(form
+        .refined(|visit, _, body| {
+            body["userIds"] = json!(chosen(visit, "mover"));
+            match chosen(visit, "approver") {
+                none if none.is_empty() => body["approvals"] = Value::Null,
+                all => {
+                    let approvals = &mut body["approvals"];
+                    approvals["approverIds"] = json!(all);
+                    if let Some(fields) = approvals.as_object_mut() {
+                        fields.retain(|_, value| !value.is_null());
+                    }
+                }
+            }
+        })
+        .special(move |visit, stored| {
+            let ids = |value: &Value| Vec::deserialize(value).unwrap_or_default();
+            let (movers, approvers) = (&stored["userIds"], &stored["approvals"]["approverIds"]);
+            vec![
+                Edited::new("Who else", names(&ids(movers)), names(&chosen(visit, "mover"))),
+                Edited::new(
+                    "Who approves",
+                    names(&ids(approvers)),
+                    names(&chosen(visit, "approver")),
+                ),
+            ]
+        }))
+}
+
+fn chosen(visit: &Visit, name: &str) -> Vec<String> {
+    let chosen = visit.form.pairs().filter(|(sent, _)| *sent == name);
+    chosen.map(|(_, id)| id.to_string()).collect()
+}
+
+async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
+    visit.require(Method::Put, "/registries/id/protected-labels/label")?;
+    let mut form = settings(visit).await?;
+    let stored: ProtectedLabel = form.stored()?;
+    let is_sent = visit.form.sent("minRole").is_some();
+    let approvers = stored.approvals.0.map(|own| own.approver_ids).unwrap_or_default();
+    let frame = visit.frame(&format!("Who moves {}", stored.label));
+    let frame = crumbs(visit, frame).failed(error.as_ref());
+    let frame = form.ready(frame, visit, error.as_ref());
+    let page = ProtectedLabelPage {
+        frame: frame.rename("userIds", "mover").rename("approvals", "approver"),
+        form,
+        members: roster::members(&visit.api).await?,
+        movers: if is_sent { chosen(visit, "mover") } else { stored.user_ids },
+        approvers: if is_sent { chosen(visit, "approver") } else { approvers },
+        delete: format!("{}/delete", path(visit, visit.param(1), &stored.label)),
+    };
+    render(page.frame.status, &page)
+}
+
+async fn save(visit: &Visit) -> Result<Reply> {
+    match settings(visit).await?.send(visit).await {
+        Err(error) => edit(visit, visit.failed(error)?).await,
+        done => done,
+    }
+}
+
+async fn delete(visit: &Visit) -> Result<FormPage> {
+    let form = Form::delete(visit, &api_path(visit)).await?;
+    let frame = visit.frame(&format!("Stop protecting {}?", visit.param(2)));
+    let form = form.done(above(visit), Flash::LabelUnprotected);
+    Ok(form.page(crumbs(visit, frame)).lead(
+        "All members who use the registry may move and remove it then, without approval. What waits \
+         for approval goes on to wait.",
+    ))
+}

@@ -1,0 +1,12 @@
+//! Approvals by people, the same for deployments and for changes of protected labels: who approves
+//! ([`policy`]), and who decides, also on behalf of an approver ([`deciding`]) (reference: deployments,
+//! "Approvals").
+
+mod deciding;
+mod policy;
+
+pub use deciding::{
+    Approval, ApprovalDecision, ApprovalInfo, Decider, Vote, Waiting, approvers_and_keys, close,
+    counted, is_approver, to_info,
+};
+pub use policy::{ApprovalPolicy, NewApprovalPolicy};

@@ -1,0 +1,118 @@
+//! Protected labels: the form on the page of a registry, what members see, and the page of a change that
+//! waits.
+
+use serde_json::{Value, json};
+
+use crate::server::Running;
+use crate::visitor::press;
+
+/// A registry with two versions of `notes`, of which `production` is on the first; Ben is a member, and
+/// Cara another.
+fn server() -> Running {
+    let server = Running::new();
+    server.registry();
+    server.add("ben", "member");
+    server.add("cara", "member");
+    server.publish("prompt", "notes", "1.0.0", "Hello.\n");
+    server.publish("prompt", "notes", "1.1.0", "Good morning.\n");
+    let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
+        "version": "1.0.0"});
+    server.ada().patch("/registries/artifacts/labels", label).ok();
+    server
+}
+
+fn protection(server: &Running) -> Value {
+    server.ada().get("/registries/main/protected-labels").items()[0].clone()
+}
+
+fn user(server: &Running, email: &str) -> String {
+    let members = server.ada().get("/organizations/members").items();
+    let found = members.iter().find(|member| member["email"] == email).unwrap();
+    found["userId"].as_str().unwrap().to_string()
+}
+
+fn production(server: &Running) -> Value {
+    let found = server.ada().get("/registries/artifacts?registryRef=acme/main").items();
+    found[0]["labels"]["production"].clone()
+}
+
+#[test]
+fn an_admin_protects_a_label_and_says_who_moves_it_and_who_approves() {
+    let server = server();
+    let ada = server.signed_in("ada@acme.test");
+    let registry = ada.open("/o/acme/prompts/main");
+    let empty = ada.send(&registry, "/o/acme/prompts/main", &[("label", "")]);
+    assert!(empty.status == 400 && empty.has_problem("label"));
+    let protected = ada.send(&registry, "/o/acme/prompts/main", &[("label", "production")]);
+    let form = "/o/acme/registries/main/labels/production";
+    assert_eq!(protected.location(), form);
+    assert_eq!(protection(&server)["minRole"], "admin");
+    // A second time leads to what there is, and changes nothing.
+    let page = ada.open(form);
+    let (ben, cara) = (user(&server, "ben@acme.test"), user(&server, "cara@acme.test"));
+    let fields = [("minRole", ""), ("mover", ben.as_str()), ("approver", cara.as_str())];
+    let saved = ada.send(&page, form, &fields);
+    assert_eq!(saved.status, 303, "{}", saved.words());
+    let again = ada.send(&registry, "/o/acme/prompts/main", &[("label", "production")]);
+    assert_eq!(again.location(), form);
+    let stored = protection(&server);
+    assert_eq!((&stored["minRole"], &stored["userIds"]), (&Value::Null, &json!([ben])));
+    assert_eq!(stored["approvals"]["approverIds"], json!([cara]));
+    assert_eq!(stored["approvals"]["minApprovals"], 1);
+    ada.open("/o/acme/prompts/main").shows("production").shows("ben");
+
+    let nobody = ada.send(&ada.open(form), form, &[("minRole", ""), ("mover", "")]);
+    assert_ne!(nobody.status, 303);
+    let end = ada.open(&format!("{form}/delete"));
+    ada.send(&end, &format!("{form}/delete"), &[]);
+    assert!(server.ada().get("/registries/main/protected-labels").items().is_empty());
+}
+
+#[test]
+fn a_member_who_may_not_move_a_label_sees_that_and_is_offered_nothing() {
+    let server = server();
+    let protection = json!({"minRole": "admin"});
+    server.ada().put("/registries/main/protected-labels/production", protection).ok();
+    let ben = server.signed_in("ben@acme.test");
+    let notes = ben.open("/o/acme/prompts/main/notes");
+    notes.shows("protected:").hides("Move production");
+    let labels = ben.open("/o/acme/prompts/main/notes/labels?label=production&version=1.1.0");
+    labels.shows("You may not move it").shows("Admins and owners").hides("Remove production");
+    let path = "/o/acme/prompts/main/notes/labels";
+    let refused = ben.send(&labels, path, &[("action", "move")]);
+    assert_eq!(refused.status, 403, "{}", refused.words());
+    assert_eq!(production(&server), "1.0.0");
+    ben.open("/o/acme/prompts/main").hides("Protect");
+    assert_eq!(ben.get("/o/acme/registries/main/labels/production").status, 403);
+}
+
+#[test]
+fn a_move_that_takes_approvals_waits_on_a_page_of_its_own_and_is_moved_by_the_approval() {
+    let server = server();
+    let cara_id = user(&server, "cara@acme.test");
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": [cara_id]}});
+    server.ada().put("/registries/main/protected-labels/production", protection).ok();
+    let (ben, cara) = (server.signed_in("ben@acme.test"), server.signed_in("cara@acme.test"));
+    let labels = ben.open("/o/acme/prompts/main/notes/labels?label=production&version=1.1.0");
+    labels.shows("It is moved when 1 of its approvers approve it");
+    let change = press(&ben, &labels, ("action", "move"), &[]);
+    change.shows("Waits for approval").shows("Hello.").shows("Good morning.").hides("Approve it");
+    assert_eq!(production(&server), "1.0.0");
+    ben.open("/o/acme/prompts/main/notes").shows("Move production of notes to 1.1.0");
+    ben.open("/o/acme").hides("Labels that wait for your approval");
+
+    cara.open("/o/acme").shows("Labels that wait for your approval");
+    cara.open("/o/acme/label-changes?only=mine").shows("Move production of notes to 1.1.0");
+    cara.open("/o/acme/deployments?only=mine").shows("Label changes that wait for you");
+    let page = cara.open(&change.path);
+    let done = press(&cara, &page, ("action", "approve"), &[("comment", "Kinder.")]);
+    done.shows("Approved").shows("Kinder.");
+    assert_eq!(production(&server), "1.1.0");
+
+    // A removal waits, too, and may be cancelled by who asked.
+    let labels = ben.open("/o/acme/prompts/main/notes/labels?label=production");
+    let change = press(&ben, &labels, ("action", "remove"), &[]);
+    change.shows("programs that read by it get an error then");
+    press(&ben, &change, ("action", "cancel"), &[]).shows("Cancelled");
+    assert_eq!(production(&server), "1.1.0");
+}
