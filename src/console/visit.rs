@@ -85,8 +85,10 @@ pub struct Membership {
 
 /// How much waits, as the API counts it: of each kind to a bound.
 #[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Counts {
     deployments: usize,
+    label_changes: usize,
     approvals: usize,
     messages: usize,
     peers: usize,
@@ -97,7 +99,8 @@ impl Counts {
     const BOUND: usize = 10;
 
     fn figure(self) -> String {
-        let all = [self.deployments, self.approvals, self.messages, self.peers];
+        let Counts { deployments, label_changes, approvals, messages, peers } = self;
+        let all = [deployments, label_changes, approvals, messages, peers];
         match all.iter().sum::<usize>() {
             0 => String::new(),
             sum if all.contains(&Counts::BOUND) => format!("{sum}+"),

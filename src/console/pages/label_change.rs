@@ -27,8 +27,10 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(act(visit))),
 ];
 
-/// The filters: the value in the query, its label, and the parameter of the route that it is.
-const FILTERS: [(&str, &str, Option<(&str, &str)>); 3] = [
+/// A filter: the value in the query, its label, and the parameter of the route that it is.
+type Filter = (&'static str, &'static str, Option<(&'static str, &'static str)>);
+
+const FILTERS: [Filter; 3] = [
     ("", "All", None),
     ("mine", "Waiting for you", Some(("approver", "me"))),
     ("pending", "Waiting", Some(("state", "pending"))),
