@@ -237,10 +237,11 @@ mod tests {
 
     #[test]
     fn what_is_counted_to_a_bound_is_at_least_that() {
-        let figure =
-            |messages| Counts { deployments: 1, approvals: 0, messages, peers: 2 }.figure();
+        let figure = |messages| {
+            Counts { deployments: 1, label_changes: 0, approvals: 0, messages, peers: 2 }.figure()
+        };
         assert_eq!([figure(0), figure(9), figure(10)], ["3", "12", "13+"]);
-        let none = Counts { deployments: 0, approvals: 0, messages: 0, peers: 0 };
+        let none = Counts { deployments: 0, label_changes: 0, approvals: 0, messages: 0, peers: 0 };
         assert_eq!(none.figure(), "");
     }
 }
