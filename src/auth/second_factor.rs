@@ -230,8 +230,9 @@ impl SecondFactor {
     pub fn use_code(&self, tx: &mut Tx, code: &str) -> Result<Option<CodeRefusal>> {
         let Some(digits) = totp::parse_code(code) else { return self.use_recovery_code(tx, code) };
         let now = tx.now();
-        let is_recent =
-            self.wrong_since.plus_secs(WRONG_SECS) > now && !self.wrong_since.is_beyond(now, 0);
+        let is_recent = self.wrong > 0
+            && self.wrong_since.plus_secs(WRONG_SECS) > now
+            && !self.wrong_since.is_beyond(now, 0);
         let (wrong, wrong_since) =
             if is_recent { (self.wrong, self.wrong_since) } else { (0, now) };
         if wrong >= MAX_WRONG {

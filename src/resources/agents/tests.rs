@@ -117,7 +117,7 @@ fn an_agent_shows_every_field_with_its_default() {
                 "provider": null, "toolRefs": [], "variables": {}, "providerConfig": {},
             },
             "draftRevision": 1, "latestVersion": null, "status": "undeployed", "paused": null,
-            "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
+            "tags": [], "createdAt": "2026-01-15T12:00:00.000Z", "updatedAt": "2026-01-15T12:00:00.000Z",
             "updatedBy": made.updated_by,
         })
     );

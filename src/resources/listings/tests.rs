@@ -68,7 +68,7 @@ fn found(fixture: &Fixture, who: &Principal, query: Value) -> Vec<String> {
     page(fixture, who, query, request).items.into_iter().map(handle).collect()
 }
 
-const OWNERS_FIELDS: [&str; 3] = ["contactPolicy", "cardState", "verificationHistory"];
+const OWNERS_FIELDS: [&str; 4] = ["contactPolicy", "cardState", "updatedBy", "verificationHistory"];
 
 #[test]
 fn a_listing_has_defaults_and_its_owners_see_all_of_it() {
@@ -79,7 +79,7 @@ fn a_listing_has_defaults_and_its_owners_see_all_of_it() {
         "displayName": "Scribe", "description": null, "skills": [], "visibility": "organization",
         "verified": false, "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z", "contactPolicy": "open", "cardState": "draft",
-        "verificationHistory": [],
+        "updatedBy": made["updatedBy"], "verificationHistory": [],
     });
     assert_eq!(made, expected);
     assert_eq!(shown(&fixture, &fixture.member, &made).unwrap(), expected);

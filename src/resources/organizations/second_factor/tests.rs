@@ -1,3 +1,5 @@
+//! The second factor of a person: turning it on and off, and what is wrong with codes.
+
 use super::super::tests::{
     PASSWORD, counting, hashing, identity_of, session, signed_in, with_password,
 };
@@ -82,7 +84,7 @@ fn it_is_on_once_a_code_confirms_it_and_ends_other_sessions_then() {
     let first = begun(&fixture, &token, PASSWORD).unwrap();
     let new = begun(&fixture, &token, PASSWORD).unwrap();
     assert_ne!(first.secret, new.secret);
-    assert!(new.otpauth_uri.contains(&format!("secret={}&issuer=Roadstead&", new.secret)));
+    assert!(new.otpauth_uri.contains(&format!("secret={}&issuer=", new.secret)));
     assert!(new.qr_svg.starts_with("<svg "));
     let secret = totp::from_base32(&new.secret).unwrap();
     assert_eq!(refusal(confirmed(&fixture, &token, &code_of(&fixture, &secret, 5))), WRONG);

@@ -1,3 +1,5 @@
+//! Resetting the second factor of a member: who may, and who hears of it.
+
 use super::super::second_factor::tests::guarded;
 use super::*;
 use crate::auth::{SecondFactor, has_second_factor};

@@ -1,3 +1,5 @@
+//! The second step of signing in: challenges and codes.
+
 use super::super::second_factor::tests::{Guarded, guarded};
 use super::super::tests::{counting, identity_of};
 use super::*;
