@@ -113,8 +113,8 @@ fn only_admins_of_its_organization_write_a_listing() {
     let own = acme.member.get(&path(&public)).ok();
     let foreign = globex.key.get(&path(&public)).ok();
     let fields = |listing: &Value| listing.as_object().unwrap().len();
-    assert_eq!(fields(&own), fields(&foreign) + 3);
-    for field in ["contactPolicy", "cardState", "verificationHistory"] {
+    assert_eq!(fields(&own), fields(&foreign) + 4);
+    for field in ["contactPolicy", "cardState", "updatedBy", "verificationHistory"] {
         assert!(own.get(field).is_some() && foreign.get(field).is_none(), "{field}");
     }
     assert_eq!(globex.member.walk("/agent-index/listings", 1), [foreign]);

@@ -301,7 +301,8 @@ fn labels_are_moved_and_removed() {
     let moved = label(&acme, "production", "1.0.0").ok();
     let expected = json!({
         "artifactType": "prompt", "name": "p", "latestVersion": "1.1.0",
-        "labels": {"production": "1.0.0"}, "updatedAt": moved["updatedAt"],
+        "labels": {"production": "1.0.0"}, "tags": [], "updatedAt": moved["updatedAt"],
+        "updatedBy": moved["updatedBy"],
         "pendingChange": null,
     });
     assert_eq!(moved, expected);

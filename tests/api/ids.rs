@@ -82,9 +82,10 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
     owner.post("/registries/artifacts", version).ok();
     let flag = owner.get("/governance/flags").items()[0]["id"].as_str().unwrap().to_string();
     let protection = json!({"minRole": "member", "approvals": {"approverIds": [acme.owner_id]}});
-    owner.put(&format!("/registries/{slug}/protected-labels/gated"), protection).ok();
+    let gated = format!("gated-{suffix}");
+    owner.put(&format!("/registries/{slug}/protected-labels/{gated}"), protection).ok();
     let moved =
-        json!({"registryRef": slug, "promptName": prompt, "label": "gated", "version": "1.0.0"});
+        json!({"registryRef": slug, "promptName": prompt, "label": gated, "version": "1.0.0"});
     let moved = owner.patch("/registries/artifacts/labels", moved).ok();
     let change = moved["pendingChange"]["id"].as_str().expect("it waits").to_string();
     let draft = json!({
@@ -147,7 +148,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("subscriptionId", subscription),
         ("id", provider),
         ("changeId", change),
-        ("label", "gated".into()),
+        ("label", gated),
         ("policyId", policy),
         ("assignmentId", assignment),
         ("flagId", flag),

@@ -71,7 +71,8 @@ fn an_invitation_is_accepted_once() {
     accept(good).refused(404, "not_found");
     let dan = anonymous.with_bearer(session["token"].as_str().unwrap());
     let current = dan.get("/auth/session").ok();
-    let membership = json!({"orgSlug": acme.slug, "orgName": "An organization", "role": "admin"});
+    let membership = json!({"orgSlug": acme.slug, "orgName": "An organization", "role": "admin",
+        "secondFactorRequired": false});
     assert_eq!(current["memberships"], json!([membership]));
     assert_eq!(current["expiresAt"], session["expiresAt"]);
     let members = acme.member.get("/organizations/members").items();

@@ -33,15 +33,18 @@ const REMOVED: [(&str, &str, &str); 17] = [
     ("memberships", "/organizations/members", "userId"),
 ];
 
-/// Kinds that no route deletes yet; events end with their retention, public listings with those they
-/// are copies of, contents of documents with their knowledge base, tasks with their team.
-const STAYS: [&str; 8] = [
+/// Kinds that no route deletes yet, or that end by other means: events and label changes with their
+/// retention, public listings with those they are copies of, contents of documents with their knowledge
+/// base, tasks with their team, sessions by signing out.
+const STAYS: [&str; 10] = [
     "channels",
     "deployment_jobs",
     "document_contents",
     "events",
+    "label_changes",
     "organizations",
     "public_listings",
+    "sessions",
     "tasks",
     "users",
 ];

@@ -284,8 +284,9 @@ impl Vault {
         let mut fields = sample(route);
         for (name, schema) in schema::inputs(route) {
             match self.inputs.get(name.as_str()) {
-                // A time.
+                // A time; the tags that there were.
                 Some(_) if schema.to_string().contains("date-time") => {}
+                Some(_) if route.name == "artifact.update" && name == "from" => {}
                 Some(_) if route.path.starts_with("/deployments") && name != "environment" => {}
                 // The other end of a copy.
                 Some(_) if fields[&name].is_object() => {
@@ -494,7 +495,7 @@ fn a_grant_for_one_restricted_resource_shows_no_other_of_its_kind() {
                 new["slug"] = json!(name);
             }
             let made = acme.owner.post(path, new).ok();
-            made[if kind == "registry" { "slug" } else { "id" }].as_str().unwrap().to_string()
+            made["id"].as_str().unwrap().to_string()
         };
         grant(&granted_id, kind, &make("one"));
         grant(&other_id, kind, &make("two"));

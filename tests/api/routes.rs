@@ -58,7 +58,7 @@ pub fn path_with(route: &Route, ids: &BTreeMap<&str, String>) -> String {
         Some(name) => ids.get(id_name(route, name)).cloned().unwrap_or_else(|| match name {
             "version" => "1".into(),
             "name" => "NAME".into(),
-            "stableKey" => "never-was".into(),
+            "stableKey" | "label" => "never-was".into(),
             _ => unknown_id(),
         }),
     };

@@ -272,7 +272,7 @@ fn others(route: &Route) -> Vec<(&'static str, &'static str)> {
         (route.has_tag(), "304", "NotModified"),
         (true, "400", "Invalid"),
         (true, "401", "Unauthenticated"),
-        (!(anyone && installation), "403", "Forbidden"),
+        (!(anyone && installation) || writes, "403", "Forbidden"),
         (names_something, "404", "NotFound"),
         (writes, "409", "Conflict"),
         (route.is_conditional_write(), "412", "PreconditionFailed"),

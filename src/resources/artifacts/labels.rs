@@ -42,6 +42,7 @@ pub struct SetLabel {
     label: Label,
     /// The exact version; `null` removes the label.
     #[serde(default)]
+    #[schemars(required)]
     version: Nullable<String>,
     /// The version that the label is moved from, `null` for a new label: if it is elsewhere by now,
     /// it is not moved. If absent, it is moved from wherever it is.
