@@ -13,7 +13,7 @@ use super::records::{
     ApiKey, BY_SLUG, GRANT_BY_TARGET, Grant, Granted, Membership, Organization, ResourceType, Role,
     User,
 };
-use super::required_provider::{is_of_provider, require_provider};
+use super::required_provider::{is_of_accepted_provider, require_provider};
 use super::scopes::{KeyAccess, ScopeName, ScopeTarget};
 use super::second_factor::{lacks_second_factor, second_factor_missing};
 use super::session::Session;
@@ -472,7 +472,8 @@ impl Authenticator {
 ///
 /// # Errors
 /// The same 404 for an organization that does not exist, one the user is not a member of, and one the
-/// key does not belong to; 403 in a session of a password, where the organization requires a provider.
+/// key does not belong to; 403 in a session that was not begun with the provider that the organization
+/// requires.
 pub(super) fn enter(
     view: &View,
     identity: &Identity,
@@ -492,7 +493,7 @@ pub(super) fn enter(
             if let Credential::Session(session) = identity.credential {
                 require_provider(view, id, identity.user, session)?;
                 lacks = lacks_second_factor(view, id, identity.user)?
-                    && !is_of_provider(view, session)?;
+                    && !is_of_accepted_provider(view, id, session)?;
             }
             Ok(Caller {
                 identity: identity.clone(),

@@ -15,6 +15,9 @@ pub struct RequiredProvider {
     pub org: Id<Org>,
     /// The owner who is let in with a password.
     pub break_glass: Id<User>,
+    /// The names of the providers, one of which must have let a person in. Others of the installation are
+    /// not enough: they may be of other organizations.
+    pub providers: Vec<String>,
     pub required_at: Time,
 }
 
@@ -76,10 +79,22 @@ pub fn is_of_provider(view: &View, session: Id<Session>) -> Result<bool> {
     view.has::<ProviderSession>(&session)
 }
 
+/// Whether a session was begun with a provider that an organization accepts: one of those that it requires
+/// or, where it requires none, any.
+pub(super) fn is_of_accepted_provider(
+    view: &View,
+    org: Id<Org>,
+    session: Id<Session>,
+) -> Result<bool> {
+    let Some(begun) = view.get::<ProviderSession>(&session)? else { return Ok(false) };
+    let required = view.get::<RequiredProvider>(&org)?;
+    Ok(required.is_none_or(|required| required.providers.contains(&begun.provider)))
+}
+
 /// Requires what an organization asks of a session.
 ///
 /// # Errors
-/// 403 in a session of a password, where a provider is required.
+/// 403 in a session of a password or of another provider, where a provider is required.
 pub(super) fn require_provider(
     view: &View,
     org: Id<Org>,
@@ -91,12 +106,22 @@ pub(super) fn require_provider(
         return Ok(());
     }
     // Who is only supposed to be in a session has none.
-    if session == Id::NIL || is_of_provider(view, session)? {
+    if session == Id::NIL || is_of_accepted_provider(view, org, session)? {
         return Ok(());
     }
-    Err(Error::forbidden(
-        "provider_required",
-        "this organization requires that you sign in with its provider, not with a password; sign \
-         out, and choose the provider on the page to sign in",
-    ))
+    Err(required.missing())
+}
+
+impl RequiredProvider {
+    /// The error of a session that was not begun with one of its providers.
+    pub fn missing(&self) -> Error {
+        let names = self.providers.join(" or ");
+        Error::forbidden(
+            "provider_required",
+            format!(
+                "this organization requires that you sign in with its provider ({names}), not with a \
+                 password or another provider; sign out, and choose it on the page to sign in"
+            ),
+        )
+    }
 }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use roadstead::app::ServerConfig;
+use roadstead::auth::{SecondFactor, begin_second_factor};
+use roadstead::base::Id;
+use roadstead::store::Tx;
 use serde_json::json;
 
 use crate::oidc_provider::{Provider, person};
@@ -113,6 +116,16 @@ fn an_answer_that_was_used_or_is_of_another_browser_signs_nobody_in() {
     refused.shows("begin again");
 }
 
+/// Turns the second factor of somebody on, without their sessions noticing.
+fn turn_on(server: &Running, user: &str) {
+    let user = Id::parse(user);
+    let turn_on = move |tx: &mut Tx| {
+        begin_second_factor(tx, user)?;
+        tx.fetch::<SecondFactor>(&user)?.turn_on(tx)
+    };
+    server.store.write_blocking(Id::NIL, turn_on).unwrap();
+}
+
 #[test]
 fn an_organization_that_requires_a_provider_refuses_passwords() {
     let (_, server) = start("required.test");
@@ -122,13 +135,23 @@ fn an_organization_that_requires_a_provider_refuses_passwords() {
     page.shows("Providers of this server: kc.");
     let session = server.ada().get("/auth/session").ok();
     let owner = session["user"]["id"].as_str().unwrap();
-    let fields = [("breakGlassUserId", owner), ("domains", "acme.test kc member\n")];
+    turn_on(&server, owner);
+    let fields = [
+        ("breakGlassUserId", owner),
+        ("providers", "kc"),
+        ("domains", "acme.test kc member\n"),
+    ];
     let saved = ada.submit(&page, "/o/acme/settings/sign-in", &fields);
     saved.shows("The settings were saved");
     let expected = json!([{"domain": "acme.test", "provider": "kc", "role": "member"}]);
-    assert_eq!(server.ada().get("/organizations/sign-in").ok()["domains"], expected);
+    let stored = server.ada().get("/organizations/sign-in").ok();
+    assert_eq!((&stored["domains"], &stored["providers"]), (&expected, &json!(["kc"])));
     let ben = server.api("ben@acme.test");
     ben.get("/teams").refused(403, "provider_required");
+    // What is public is open to him as to anybody.
+    let public = json!({"slug": "open", "name": "Open", "visibility": "public"});
+    server.ada().post("/registries", public).ok();
+    ben.get("/registries/artifacts?registryRef=acme/open").ok();
     ben.get("/auth/session").ok();
     server.ada().get("/teams").ok();
 }

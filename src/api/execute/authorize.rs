@@ -182,11 +182,14 @@ impl Auth<'_> {
                 let view = view.in_org(caller.org);
                 Ok((Principal::Caller(caller), view))
             }
-            Err(error) if error.kind() == Kind::NotFound => {
+            // A member whose session was not begun with the required provider reads what is public, too.
+            Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Forbidden) => {
                 if is_open(found.org)? {
                     Ok((Principal::Identity(identity), view.in_org(found.org)))
-                } else {
+                } else if error.kind() == Kind::NotFound {
                     Err((found.unknown)())
+                } else {
+                    Err(error)
                 }
             }
             Err(error) => Err(error),

@@ -90,6 +90,8 @@ impl SignInAttempt {
 /// What a provider has said of a person who is to confirm that an account here is theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
+    /// Random, of this confirmation.
+    id: String,
     pub provider: String,
     pub issuer: String,
     pub subject: String,
@@ -98,10 +100,16 @@ pub struct Confirmation {
 }
 
 impl Confirmation {
-    /// One that lasts as long as an attempt.
-    pub fn new(provider: String, issuer: String, now: Time) -> Self {
+    /// One with random bytes of its own that lasts as long as an attempt.
+    pub fn new(random: [u8; 32], provider: String, issuer: String, now: Time) -> Self {
+        let (id, subject) = (BASE64.encode(random), String::new());
         let expires_at_secs = now.plus_secs(ATTEMPT_SECS).secs();
-        Confirmation { provider, issuer, subject: String::new(), email: None, expires_at_secs }
+        Confirmation { id, provider, issuer, subject, email: None, expires_at_secs }
+    }
+
+    /// Identifies it.
+    pub fn hash(&self) -> [u8; 32] {
+        *blake3::hash(self.id.as_bytes()).as_bytes()
     }
 
     /// Its text.

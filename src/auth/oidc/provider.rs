@@ -5,13 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::discovery::Discovery;
 use super::jwks::KeySet;
-use crate::base::Time;
+use crate::base::{Error, Time};
 
 /// A document of a provider is read again after an hour.
 const FRESH_SECS: i64 = 3600;
 
 /// For a key that is not among the known ones the keys are fetched again, at most once a minute.
 const REFETCH_SECS: i64 = 60;
+
+/// A provider whose document could not be read is not asked again for ten seconds: anyone can begin to sign
+/// in, and each would wait for it.
+const FAILED_SECS: i64 = 10;
 
 /// A provider of sign-ins, as the operator has configured it.
 #[derive(Clone)]
@@ -60,6 +64,8 @@ pub struct Oidc {
 #[derive(Clone, Default)]
 struct Documents {
     discovery: Option<(Time, Arc<Discovery>)>,
+    /// The error of the last attempt to read it, if that failed.
+    failure: Option<(Time, Error)>,
     keys: Option<(Time, Arc<KeySet>)>,
 }
 
@@ -88,7 +94,21 @@ impl Oidc {
 
     /// Keeps what a provider publishes.
     pub fn keep_discovery(&self, name: &str, now: Time, discovery: Arc<Discovery>) {
-        self.documents(name, |documents| documents.discovery = Some((now, discovery)));
+        self.documents(name, |documents| {
+            documents.discovery = Some((now, discovery));
+            documents.failure = None;
+        });
+    }
+
+    /// Why what a provider publishes could not be read, if that was a moment ago.
+    pub fn failure(&self, name: &str, now: Time) -> Option<Error> {
+        let (at, failure) = self.documents(name, |documents| documents.failure.clone())??;
+        (at > now.minus_secs(FAILED_SECS)).then_some(failure)
+    }
+
+    /// Keeps why what a provider publishes could not be read.
+    pub fn keep_failure(&self, name: &str, now: Time, failure: Error) {
+        self.documents(name, |documents| documents.failure = Some((now, failure)));
     }
 
     /// The keys of a provider, if they need not be fetched for a token of the one with this id: they have
@@ -137,6 +157,15 @@ mod tests {
         assert!(knows("a", 3599) && !knows("a", 3600));
         assert!(knows("b", 59) && !knows("b", 60));
         assert!(oidc.keys("other", None, now).is_none());
+    }
+
+    #[test]
+    fn a_failure_is_known_for_ten_seconds() {
+        let (oidc, now) = (oidc(), Time::from_millis(1_800_000_000_000));
+        assert!(oidc.failure("kc", now).is_none());
+        oidc.keep_failure("kc", now, Error::internal("it does not answer"));
+        let knows = |secs| oidc.failure("kc", now.plus_secs(secs)).is_some();
+        assert!(knows(9) && !knows(10));
     }
 
     #[test]

@@ -30,7 +30,13 @@ struct Rule {
 
 #[derive(Deserialize)]
 struct Stored {
+    providers: Vec<String>,
     domains: Vec<Rule>,
+}
+
+/// The names of the providers that are enough.
+fn names(stored: &Value) -> String {
+    Stored::deserialize(stored).map(|stored| stored.providers.join(" ")).unwrap_or_default()
 }
 
 /// The rules as lines of a text.
@@ -57,6 +63,7 @@ fn rules(visit: &Visit, _: &Value, body: &mut Value) {
     if visit.form.some("breakGlassUserId").is_none() {
         body["breakGlassUserId"] = Value::Null;
     }
+    body["providers"] = visit.form.get("providers").split_whitespace().collect();
 }
 
 async fn form(visit: &Visit) -> Result<FormPage> {
@@ -73,7 +80,14 @@ async fn form(visit: &Visit) -> Result<FormPage> {
     let fields = vec![
         Field::select("breakGlassUserId", "Must people sign in with a provider?", owners)
             .optional()
-            .hint("One owner is let in with a password, for when the provider does not answer."),
+            .hint(
+                "One owner is let in with password and second factor, for when the provider does not \
+                 answer.",
+            ),
+        Field::text("providers", "Providers that are enough")
+            .optional()
+            .unstored()
+            .hint("Names, with spaces between; if there are none, all of this server."),
         Field::area("domains", "Domains whose people join", 4).optional().unstored().hint(
             "One a line: the domain, the name of the provider, and the role, such as \
                  acme.example keycloak member.",
@@ -81,12 +95,20 @@ async fn form(visit: &Visit) -> Result<FormPage> {
     ];
     let mut form = Form::replace(visit, PATH, fields).await?.refined(rules);
     let stored = form.stored::<Value>()?;
-    if let Some(domains) = form.fields.last_mut() {
-        domains.value = lines(&stored);
+    for field in &mut form.fields {
+        match field.name {
+            "providers" => field.value = names(&stored),
+            "domains" => field.value = lines(&stored),
+            _ => {}
+        }
     }
     let form = form.special(|visit, stored| {
         let sent = visit.form.get("domains").replace("\r\n", "\n");
-        vec![Edited::new("Domains whose people join", lines(stored), sent.trim())]
+        let providers = visit.form.get("providers").trim();
+        vec![
+            Edited::new("Providers that are enough", names(stored), providers),
+            Edited::new("Domains whose people join", lines(stored), sent.trim()),
+        ]
     });
     let known = providers(visit).await?;
     let known: Vec<_> = known.iter().map(|provider| provider.name.as_str()).collect();

@@ -36,12 +36,24 @@ pub(super) fn discovery(
     if let Some(known) = oidc.discovery(&provider.name, now) {
         return Ok(Some(known));
     }
+    if let Some(failure) = oidc.failure(&provider.name, now) {
+        return Err(failure);
+    }
     let Some(heard) = calls.send(get(provider, provider.discovery_url())) else { return Ok(None) };
-    let answer = document(provider, heard)?;
-    let read = Discovery::parse(&answer.body, provider).map_err(|why| failed(provider, why))?;
-    let read = Arc::new(read);
-    oidc.keep_discovery(&provider.name, now, read.clone());
-    Ok(Some(read))
+    let read = document(provider, heard).and_then(|answer| {
+        Discovery::parse(&answer.body, provider).map_err(|why| failed(provider, why))
+    });
+    match read {
+        Ok(read) => {
+            let read = Arc::new(read);
+            oidc.keep_discovery(&provider.name, now, read.clone());
+            Ok(Some(read))
+        }
+        Err(failure) => {
+            oidc.keep_failure(&provider.name, now, failure.clone());
+            Err(failure)
+        }
+    }
 }
 
 /// The keys of a provider, for a token that names this one. `None` while its answer is pending.

@@ -97,7 +97,7 @@ fn verified_address<'a>(provider: &OidcProvider, claims: &'a IdClaims) -> Result
 
 fn confirmation(tx: &Tx, provider: &OidcProvider, claims: &IdClaims) -> Confirmation {
     let (name, issuer) = (provider.name.clone(), provider.issuer.clone());
-    let mut confirmation = Confirmation::new(name, issuer, tx.now());
+    let mut confirmation = Confirmation::new(tx.random(), name, issuer, tx.now());
     confirmation.subject.clone_from(&claims.subject);
     confirmation.email.clone_from(&claims.email);
     confirmation

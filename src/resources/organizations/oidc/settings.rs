@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::records::JoiningDomain;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    Membership, RequiredProvider, Role, SESSION_ADMIN, User, is_of_provider,
+    Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User, has_second_factor,
     require_installation_admin,
 };
 use crate::base::{BoundedList, Domain, Error, Id, Issue, Result, Text};
@@ -36,6 +36,8 @@ pub(super) struct Settings {
     /// The owner who is let in with a password, if others must sign in with a provider; null if they need
     /// not.
     break_glass_user_id: Option<Id<User>>,
+    /// The names of the providers, one of which must have let the others in; none if they need not.
+    providers: Vec<String>,
     domains: Vec<DomainRule>,
 }
 
@@ -52,8 +54,11 @@ impl Output for Settings {
     "examples" = [{"domains": []}],
 ))]
 pub(super) struct NewSignInSettings {
-    /// An owner with a password, who is let in with it; without one nobody must sign in with a provider.
+    /// An owner with a password and a second factor, who is let in with them; without one nobody must sign in with a provider.
     break_glass_user_id: Option<Id<User>>,
+    /// The names of the providers with which the others must sign in; without any, all that the server has
+    /// now. Of no effect without `breakGlassUserId`.
+    providers: Option<BoundedList<Text<1, 32>, 0, 20>>,
     domains: BoundedList<DomainRule, 0, 20>,
 }
 
@@ -81,7 +86,8 @@ fn settings(view: &View) -> Result<Settings> {
         role: rule.role,
     });
     Ok(Settings {
-        break_glass_user_id: required.map(|required| required.break_glass),
+        break_glass_user_id: required.as_ref().map(|required| required.break_glass),
+        providers: required.map(|required| required.providers).unwrap_or_default(),
         domains: domains.collect(),
     })
 }
@@ -135,31 +141,66 @@ fn replace_domains(tx: &mut Tx, req: &Req<(), NewSignInSettings>) -> Result<()> 
     rules.iter().filter(is_new).try_for_each(|rule| tx.put(rule))
 }
 
-/// Requires that everybody but this owner signs in with a provider.
+/// Requires that everybody but this owner signs in with one of the providers.
 fn require_provider(tx: &mut Tx, req: &Req<(), NewSignInSettings>, owner: Id<User>) -> Result<()> {
     let org = tx.org();
     let old = tx.get::<RequiredProvider>(&org)?;
-    if old.as_ref().is_some_and(|old| old.break_glass == owner) {
+    let providers = required_providers(req, old.as_ref())?;
+    let is_same = |old: &RequiredProvider| old.break_glass == owner && old.providers == providers;
+    if old.as_ref().is_some_and(is_same) {
         return Ok(());
     }
-    let wrong = |message: &'static str| Err(Error::invalid_at("breakGlassUserId", message));
-    if req.server.oidc.providers().is_empty() {
-        return wrong("has no effect: this server has no provider of sign-ins");
-    }
-    let membership = tx.get::<Membership>(&(owner, org))?;
-    let user = tx.get::<User>(&owner)?;
-    let is_owner = membership.is_some_and(|membership| membership.role == Role::Owner);
-    if !is_owner || user.is_none_or(|user| user.password.is_none()) {
-        return wrong("must be an owner of the organization who has a password");
-    }
-    let session = require_session(req.identity());
-    if req.identity().user != owner && !is_of_provider(&tx.view(), session)? {
+    require_break_glass(&tx.view(), owner)?;
+    let session: Option<ProviderSession> = tx.get(&require_session(req.identity()))?;
+    let is_let_in = session.is_some_and(|session| providers.contains(&session.provider));
+    if req.identity().user != owner && !is_let_in {
         return Err(Error::conflict(
             "would_lock_you_out",
-            "you would be refused yourself: sign in with a provider, and require it then",
+            "you would be refused yourself: sign in with one of the providers, and require it then",
         ));
     }
-    tx.put(&RequiredProvider { org, break_glass: owner, required_at: tx.now() })
+    tx.put(&RequiredProvider { org, break_glass: owner, providers, required_at: tx.now() })
+}
+
+/// The providers that are to be required, without one twice: those that are named, or all of the server.
+fn required_providers(
+    req: &Req<(), NewSignInSettings>,
+    old: Option<&RequiredProvider>,
+) -> Result<Vec<String>> {
+    let known = req.server.oidc.providers().iter().map(|provider| provider.name.clone());
+    let mut names: Vec<String> = match &req.input.providers {
+        Some(named) if !named.is_empty() => named.iter().map(ToString::to_string).collect(),
+        _ => known.collect(),
+    };
+    names.sort();
+    names.dedup();
+    if names.is_empty() {
+        let message = "has no effect: this server has no provider of sign-ins";
+        return Err(Error::invalid_at("breakGlassUserId", message));
+    }
+    // The operator may have taken one away that is required.
+    let is_old = |name: &String| old.is_some_and(|old| old.providers.contains(name));
+    let is_known = |name: &String| is_old(name) || req.server.oidc.provider(name).is_some();
+    match names.iter().find(|name| !is_known(name)) {
+        Some(unknown) => {
+            let message = format!("{unknown} is no provider of this server");
+            Err(Error::invalid_at("providers", message))
+        }
+        None => Ok(names),
+    }
+}
+
+/// Requires that a user is one who may be let in with a password.
+fn require_break_glass(view: &View, owner: Id<User>) -> Result<()> {
+    let membership = view.get::<Membership>(&(owner, view.org()))?;
+    let user = view.get::<User>(&owner)?;
+    let is_owner = membership.is_some_and(|membership| membership.role == Role::Owner);
+    let has_password = user.is_some_and(|user| user.password.is_some());
+    if is_owner && has_password && has_second_factor(view, owner)? {
+        return Ok(());
+    }
+    let message = "must be an owner of the organization who has a password and a second factor";
+    Err(Error::invalid_at("breakGlassUserId", message))
 }
 
 fn routes() -> Vec<Route> {
