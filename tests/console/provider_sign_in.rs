@@ -78,7 +78,9 @@ fn who_has_a_password_signs_in_once_to_link_the_account_of_the_provider() {
     let fields = [("email", "ada@acme.test"), ("password", PASSWORD)];
     let confirm = visitor.submit(&page, "/sign-in", &fields);
     confirm.shows("Link an account").shows("ada@acme.test");
-    let account = visitor.submit(&confirm, "/account/links/new", &[]);
+    let wrong = visitor.send(&confirm, "/account/links/new", &[("password", "wrong horse")]);
+    wrong.shows("The password is wrong");
+    let account = visitor.submit(&wrong, "/account/links/new", &[("password", PASSWORD)]);
     account.shows("The account is linked").shows("Keycloak");
     visitor.send(&account, "/sign-out", &[]);
     // From then on the provider is enough, whatever the address there becomes.
@@ -136,11 +138,8 @@ fn an_organization_that_requires_a_provider_refuses_passwords() {
     let session = server.ada().get("/auth/session").ok();
     let owner = session["user"]["id"].as_str().unwrap();
     turn_on(&server, owner);
-    let fields = [
-        ("breakGlassUserId", owner),
-        ("providers", "kc"),
-        ("domains", "acme.test kc member\n"),
-    ];
+    let fields =
+        [("breakGlassUserId", owner), ("providers", "kc"), ("domains", "acme.test kc member\n")];
     let saved = ada.submit(&page, "/o/acme/settings/sign-in", &fields);
     saved.shows("The settings were saved");
     let expected = json!([{"domain": "acme.test", "provider": "kc", "role": "member"}]);

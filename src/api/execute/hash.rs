@@ -50,7 +50,7 @@ pub async fn hash(
         let outcome = AuditOutcome::Success;
         let Request { route, origin, .. } = &*hashing.request;
         let (action, request_id) = (route.name, &*origin.request_id);
-        let (resource, detail) = (None, None);
+        let (resource, detail) = (answer.resource.as_ref(), None);
         audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
         Ok(Ok(answer))
     });

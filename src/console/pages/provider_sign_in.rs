@@ -8,11 +8,12 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::sign_in;
+use super::{second_factor, sign_in};
 use crate::auth::oidc::Confirmation;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::cookies::Cookie;
+use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::guard::local;
@@ -26,7 +27,7 @@ pub const PAGES: &[Page] = &[
     Page::open("/sign-in/oidc/{provider}").get(|visit| Box::pin(begin(visit))),
     Page::open("/sign-in/oidc/{provider}/callback").get(|visit| Box::pin(finish(visit))),
     Page::signed_in("/account/links/new")
-        .get(|visit| Box::pin(async { confirm(visit, None) }))
+        .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(link(visit))),
     Page::signed_in("/account/links/remove").post(|visit| Box::pin(remove(visit))),
 ];
@@ -57,6 +58,8 @@ struct ConfirmLink {
     email: String,
     /// Whose account it is linked to.
     own: String,
+    /// Whether that has a second factor.
+    has_factor: bool,
 }
 
 async fn begin(visit: &Visit) -> Result<Reply> {
@@ -106,25 +109,32 @@ fn not_begun() -> Error {
     )
 }
 
-fn confirm(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let store = &visit.api.calls.executor.store;
     let found = Confirmation::read(&visit.confirmation, store.keys(), store.clock().now());
     let Some(Confirmation { provider, email, subject, .. }) = found else {
         return Ok(Reply::see_other("/account").keep(Cookie::Confirmation, ""));
     };
-    let mut frame = visit.frame("Link an account").crumb("Your account", "/account").failed(error);
+    let mut frame =
+        visit.frame("Link an account").crumb("Your account", "/account").failed(error.as_ref());
     // It asks to sign in, which has been done.
     frame.flash = None;
     let email = email.map_or(subject, |email| email.into_string());
     let own = visit.signed_in().user.email.clone();
-    render(frame.status, &ConfirmLink { provider, email, own, frame })
+    let has_factor = second_factor::own(visit).await?.on_since.0.is_some();
+    render(frame.status, &ConfirmLink { provider, email, own, has_factor, frame })
 }
 
 async fn link(visit: &Visit) -> Result<Reply> {
-    let body = json!({"confirmation": visit.confirmation});
+    let mut body = json!({"confirmation": visit.confirmation});
+    for name in ["password", "code"] {
+        if let Some(value) = visit.form.some(name) {
+            body[name] = json!(value);
+        }
+    }
     match visit.api.post::<Value>("/auth/links", body).await {
         Ok(_) => Ok(visit.done("/account", Flash::Linked).keep(Cookie::Confirmation, "")),
-        Err(error) => confirm(visit, visit.failed(error)?.as_ref()),
+        Err(error) => confirm(visit, visit.failed(error)?).await,
     }
 }
 

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::accounts;
 use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
+use super::sign_in_link::remove_all;
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
@@ -169,8 +170,9 @@ fn prepare(view: &View, req: &Req<(), ResetPassword>) -> Result<HashPlan> {
     })
 }
 
-/// Sets the password and ends all sessions of the user. Their API keys stay valid, as with a change
-/// of the password, unless nobody had proved the address of the account before.
+/// Sets the password, ends all sessions of the user, and unlinks all accounts of providers: with a link one
+/// takes an account back, and somebody else may have linked theirs. The user's API keys stay valid, as with
+/// a change of the password, unless nobody had proved the address of the account before.
 fn reset(
     tx: &mut Tx,
     req: &Req<(), ResetPassword>,
@@ -181,6 +183,7 @@ fn reset(
     let password = Some(hashed.made.clone().ok_or_else(missing)?);
     // An admin may have used the link that they made themselves.
     let proves = link.admin.is_none();
+    remove_all(tx, user.id)?;
     accounts::set_password(tx, &user, password, proves)?;
     tx.remove(&link)?;
     Ok((Empty {}, user.id))

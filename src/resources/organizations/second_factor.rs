@@ -120,14 +120,19 @@ fn get(view: &View, req: &Req) -> Result<SecondFactorInfo> {
 
 /// The plan of a request of the signed-in person. The session proves who it is, so only attempts from the
 /// same address count: otherwise others could prevent it by signing in with a wrong password.
-fn plan<I>(view: &View, req: &Req<(), I>, password: Option<&String>) -> Result<HashPlan> {
+pub(super) fn plan<I>(
+    view: &View,
+    req: &Req<(), I>,
+    password: Option<&String>,
+) -> Result<HashPlan> {
     let user: User = view.fetch(&req.identity().user)?;
     let verify = password.map(|password| (password.clone(), user.password));
     let attempt = Some(Attempt::Email(user.email, true));
     Ok(HashPlan { hashing: HashRequest { verify, make: None }, attempt })
 }
 
-fn require_password(user: &User, hashed: &HashResult) -> Result<()> {
+/// Requires the password that was verified.
+pub(super) fn require_password(user: &User, hashed: &HashResult) -> Result<()> {
     if is_unchanged(user, hashed) {
         return Ok(());
     }

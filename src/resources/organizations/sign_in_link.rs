@@ -45,6 +45,11 @@ pub fn subject_hash(issuer: &str, subject: &str) -> [u8; 32] {
     *hash.finalize().as_bytes()
 }
 
+/// What the audit log says of an account of a provider.
+pub fn subject_detail(provider: &str, subject: &str) -> String {
+    format!("{provider}: {subject}")
+}
+
 static USER: Reference<SignInLink, User> = Reference::cascade(
     &["user"],
     |user: &User| user.id.to_bytes(),
@@ -93,8 +98,7 @@ pub fn has_any(view: &View, user: Id<User>) -> Result<bool> {
     Ok(view.count(ListSource::<SignInLink>::TABLE, &user, 1)? > 0)
 }
 
-/// Removes all links of a user whose account is taken over by who has proved its address: somebody else may
-/// have made them.
+/// Removes all links of a user who takes the account over, or back: somebody else may have made them.
 pub fn remove_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
     let links: Vec<SignInLink> = tx.all(ListSource::TABLE, &user)?;
     links.iter().try_for_each(|link| tx.remove(link))

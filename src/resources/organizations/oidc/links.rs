@@ -1,16 +1,32 @@
 //! The accounts of providers with which a person signs in: seeing, adding and removing them.
+//!
+//! A link is another way in, which outlasts the session that makes it and the password. So a session alone
+//! makes none: it takes what signing in takes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
+use super::records::UsedAttempt;
+use crate::api::{
+    Deleted, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op,
+};
 use crate::auth::oidc::Confirmation;
-use crate::auth::{SESSION, User};
+use crate::auth::passwords::HashResult;
+use crate::auth::{
+    CodeRefusal, ProviderSession, SESSION, SESSIONS_BY_USER, Session, User, is_of_provider,
+    second_factor_of,
+};
 use crate::base::{Email, Error, Id, Result, Text, Time};
-use crate::resources::organizations::sign_in_link::{SignInLink, link};
+use crate::outbox::{
+    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
+};
+use crate::outside::mail::{Mail, inert};
+use crate::resources::organizations::second_factor::{self, require_password};
+use crate::resources::organizations::sessions::require_session;
+use crate::resources::organizations::sign_in_link::{SignInLink, link, subject_detail};
 use crate::store::{ListSource, Order, Page, Tx, View};
 
-pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource = Resource { routes, jobs: &[NOTICE], ..Resource::EMPTY };
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -19,7 +35,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SignInLink")]
 pub(super) struct LinkInfo {
-    id: Id<SignInLink>,
+    pub id: Id<SignInLink>,
     /// The name of the provider.
     provider: String,
     issuer: String,
@@ -40,7 +56,7 @@ impl LinkInfo {
 
 impl Output for LinkInfo {
     fn resource(&self) -> Option<ResourceRef> {
-        let detail = format!("{}: {}", self.provider, self.subject);
+        let detail = subject_detail(&self.provider, &self.subject);
         ResourceRef::id(self.id).map(|about| about.with_detail(detail))
     }
 }
@@ -52,6 +68,10 @@ impl Output for LinkInfo {
 pub(super) struct NewLink {
     /// What the end of the sign-in with the provider has returned.
     pub confirmation: Text<1, 4000>,
+    /// The person's password. Who has none needs a session that was begun with a provider.
+    pub password: Option<String>,
+    /// A code of the second factor, or a recovery code, if the person has one.
+    pub code: Option<String>,
 }
 impl Input for NewLink {}
 
@@ -63,15 +83,101 @@ fn list(view: &View, req: &Req) -> Result<Page<LinkInfo>> {
     Ok(page.map(LinkInfo::of))
 }
 
-pub(super) fn create(tx: &mut Tx, req: &Req<(), NewLink>) -> Result<LinkInfo> {
-    let confirmed = Confirmation::read(&req.input.confirmation, tx.keys(), tx.now());
-    let confirmed = confirmed.ok_or_else(|| {
-        Error::conflict("sign_in_expired", "ten minutes are over; sign in with the provider again")
-    })?;
-    link(tx, req.identity().user, &confirmed).map(LinkInfo::of)
+pub(super) fn prepare(view: &View, req: &Req<(), NewLink>) -> Result<HashPlan> {
+    second_factor::plan(view, req, req.input.password.as_ref())
 }
 
-/// Removes a link. Sessions that were begun with it go on until they end.
+/// Makes a link; the confirmation is used up.
+pub(super) fn create(
+    tx: &mut Tx,
+    req: &Req<(), NewLink>,
+    hashed: &HashResult,
+) -> Result<Outcome<(LinkInfo, Id<User>)>> {
+    let expired = || {
+        Error::conflict(
+            "sign_in_expired",
+            "ten minutes are over, or it was confirmed before; sign in with the provider again",
+        )
+    };
+    let confirmed = Confirmation::read(&req.input.confirmation, tx.keys(), tx.now());
+    let confirmed = confirmed.ok_or_else(expired)?;
+    let used = UsedAttempt { attempt: confirmed.hash(), used_at: tx.now() };
+    if tx.get::<UsedAttempt>(&used.attempt)?.is_some() {
+        return Err(expired());
+    }
+    let user: User = tx.fetch(&req.identity().user)?;
+    if let Some(refusal) = require_proof(tx, req, &user, hashed)? {
+        return Ok(Outcome::Refused(refusal));
+    }
+    tx.insert(&used)?;
+    let made = link(tx, user.id, &confirmed)?;
+    if req.server.sends_mail {
+        enqueue(tx, &NOTICE, made.id.cast(), Some(user.id.cast()), tx.now())?;
+    }
+    Ok(Outcome::Done((LinkInfo::of(made), user.id)))
+}
+
+/// Requires what signing in takes. Returns a refusal that is to be committed: it counts.
+fn require_proof(
+    tx: &mut Tx,
+    req: &Req<(), NewLink>,
+    user: &User,
+    hashed: &HashResult,
+) -> Result<Option<Error>> {
+    if user.password.is_some() {
+        if req.input.password.is_none() {
+            return Err(Error::invalid_at("password", "is required: the account has a password"));
+        }
+        require_password(user, hashed)?;
+    } else if !is_of_provider(&tx.view(), require_session(req.identity()))? {
+        return Err(Error::forbidden(
+            "provider_session_required",
+            "the account has no password; sign in with an account of a provider that is linked, and \
+             link another one then",
+        ));
+    }
+    let Some(factor) = second_factor_of(&tx.view(), user.id)? else { return Ok(None) };
+    let Some(code) = &req.input.code else {
+        return Err(Error::invalid_at("code", "is required: the account has a second factor"));
+    };
+    Ok(factor.use_code(tx, code)?.map(CodeRefusal::error))
+}
+
+/// Tells a person by mail that an account of a provider was linked to theirs.
+pub(super) const NOTICE: JobHandler =
+    JobHandler { kind: "sign_in_link.notice", prepare: write_notice, settle: sent };
+
+pub(super) fn write_notice(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let Some(user) = job.concurrency_key.map(Id::cast::<User>) else { return Ok(Prepared::Done) };
+    let link: Option<SignInLink> = tx.get(&(user, job.target.cast()))?;
+    let (Some(user), Some(link)) = (tx.get::<User>(&user)?, link) else {
+        return Ok(Prepared::Done);
+    };
+    let there = link.email.map_or_else(|| link.subject.clone(), Email::into_string);
+    let text = format!(
+        "The account {} of the provider {} was linked to your account {}. Who signs in with it there is \
+         signed in as you from now on, without your password.\n\nIf that was not you, unlink it on the \
+         page of your account, and choose another password.\n",
+        inert(&there),
+        inert(&link.provider),
+        user.email
+    );
+    Ok(Prepared::Effect(Effect::Mail(Mail {
+        id: job.id.to_string(),
+        to: vec![user.email],
+        subject: "An account was linked to yours".into(),
+        text,
+        html: None,
+        unsubscribe: None,
+    })))
+}
+
+fn sent(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
+    let failed = "the notice of an account of a provider that was linked could not be mailed";
+    Ok(settle_mail(tx, job, result, None, failed))
+}
+
+/// Removes a link, and ends the other sessions that were begun with its provider.
 pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> {
     let user: User = tx.fetch(&req.identity().user)?;
     let link: SignInLink = tx.fetch(&(user.id, req.params))?;
@@ -84,6 +190,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
         ));
     }
     tx.remove(&link)?;
+    end_sessions(tx, (&user, require_session(req.identity())), &link.provider)?;
     let about = LinkInfo::of(link).resource();
     let deleted = Deleted::new(req.params);
     Ok(match about {
@@ -92,12 +199,32 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     })
 }
 
+/// Ends the sessions of a person that were begun with a provider, but this one: which of the accounts there
+/// it was is not known of a session.
+fn end_sessions(tx: &mut Tx, (user, current): (&User, Id<Session>), provider: &str) -> Result<()> {
+    let sessions: Vec<Session> =
+        tx.view().all(&SESSIONS_BY_USER, &(user.id, user.session_generation))?;
+    for session in sessions.iter().filter(|session| session.id != current) {
+        let begun = tx.get::<ProviderSession>(&session.id)?;
+        if begun.is_some_and(|begun| begun.provider == provider) {
+            tx.remove(session)?;
+        }
+    }
+    Ok(())
+}
+
 fn routes() -> Vec<Route> {
     vec![
         Route::get("/auth/links", SESSION, "sign_in_link.list", op::list(list))
             .about("List your accounts at providers"),
-        Route::post("/auth/links", SESSION, "sign_in_link.create", op::write(create))
-            .about("Link an account at a provider"),
+        Route::post(
+            "/auth/links",
+            SESSION,
+            "sign_in_link.create",
+            op::hash_counting(prepare, create),
+        )
+        .no_replay()
+        .about("Link an account at a provider"),
         Route::delete("/auth/links/{linkId}", SESSION, "sign_in_link.delete", op::write(delete))
             .about("Unlink an account at a provider"),
     ]

@@ -12,7 +12,9 @@ use crate::auth::{ProviderSession, User, find_person};
 use crate::base::{Email, Error, Id, Result};
 use crate::resources::organizations::accounts;
 use crate::resources::organizations::sessions::{SessionInfo, begin_session, to_info};
-use crate::resources::organizations::sign_in_link::{BY_SUBJECT, has_any, link, subject_hash};
+use crate::resources::organizations::sign_in_link::{
+    BY_SUBJECT, has_any, link, subject_detail, subject_hash,
+};
 use crate::store::Tx;
 
 /// How a sign-in with a provider ended: with a session, or with a link to be confirmed.
@@ -128,7 +130,7 @@ fn signed_in(
     let session = begin_session(tx, user, address)?;
     let id = session.id;
     tx.insert(&ProviderSession { session: id, provider: provider.name.clone() })?;
-    let detail = format!("{}: {}, {how}", provider.name, claims.subject);
+    let detail = format!("{}, {how}", subject_detail(&provider.name, &claims.subject));
     Ok(Finished {
         session: Some(to_info(&tx.view(), &session, user)?),
         confirmation: None,
