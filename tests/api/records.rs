@@ -236,7 +236,7 @@ fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
     let begun = anonymous.ask("POST", "/auth/providers/begin").json(&begin).send().ok();
     let back = provider.sign_in(begun["url"].as_str().unwrap(), person("grace"), "ES256");
     let (_, query) = back.split_once('?').unwrap();
-    let mut answer = json!({"attempt": begun["attempt"]});
+    let mut answer = json!({"provider": "kc", "attempt": begun["attempt"]});
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
         answer[&*name] = json!(value);
     }

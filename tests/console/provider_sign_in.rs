@@ -118,6 +118,21 @@ fn an_answer_that_was_used_or_is_of_another_browser_signs_nobody_in() {
     refused.shows("begin again");
 }
 
+#[test]
+fn answers_for_which_a_provider_is_asked_are_limited_as_sign_ins_are() {
+    let (provider, server) = start("guessed.test");
+    let visitor = server.visitor();
+    let mut statuses = Vec::new();
+    for _ in 0..20 {
+        let url = visitor.get("/sign-in/oidc/kc").location().to_string();
+        let back = provider.sign_in(&url, person("ada"), "ES256");
+        let guessed = back.replace("code=code-", "code=guessed-");
+        statuses.push(led_to(&visitor, &guessed).status);
+    }
+    assert_eq!(statuses[0], 403, "{statuses:?}");
+    assert!(statuses.contains(&429), "{statuses:?}");
+}
+
 /// Turns the second factor of somebody on, without their sessions noticing.
 fn turn_on(server: &Running, user: &str) {
     let user = Id::parse(user);

@@ -13,7 +13,7 @@ use crate::api::read::SourceFormat;
 use crate::api::request::{Principal, RawArgs};
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
-use crate::base::{Id, Result};
+use crate::base::{Id, Result, address_block};
 use crate::store::{Lane, Tx, View, WorkHints};
 
 /// A request whose credential was verified, and its executor: what every step needs, now and later.
@@ -77,15 +77,29 @@ impl RequestContext {
         self.executor.store.read_in_turn(work, Id::NIL, self.request.at.as_ref(), read).await
     }
 
+    /// Whether the caller has no credential of any kind.
+    pub fn is_anonymous(&self) -> bool {
+        self.identity().is_none() && self.signer().is_none()
+    }
+
     /// Returns the address of the caller, if it is an outside agent.
     pub fn outside_address(&self) -> Option<IpAddr> {
         self.signer().is_some().then_some(self.request.origin.address)
     }
 
-    /// Returns the user, as a lane of its own, and the lane of the caller.
+    /// Returns the user, as a lane of its own, and the lane of the caller. Who has no credential has the lane
+    /// of the address: others without one must not wait for them.
     pub fn lanes(&self) -> (Lane, Lane) {
         let lane = self.work.lane;
-        (self.identity().map_or(lane, |identity| *identity.user.bytes()), lane)
+        let own = match self.identity() {
+            Some(identity) => *identity.user.bytes(),
+            None if self.is_anonymous() => match address_block(self.request.origin.address) {
+                IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+                IpAddr::V6(address) => address.octets(),
+            },
+            None => lane,
+        };
+        (own, lane)
     }
 
     /// Whether the request has an `If-Match` that names states, which `*` does not.

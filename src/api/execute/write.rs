@@ -121,6 +121,10 @@ async fn write_calling(
             progress.has_changes |= has_changes;
             (rounds, parts) = (0, parts + 1);
         } else {
+            // Guesses of who signs in with a provider must not keep it and this server busy.
+            if rounds == 0 && context.is_anonymous() {
+                context.executor.coordination.take_attempt_of(context.request.origin.address)?;
+            }
             round.run(asked, context.lanes()).await?;
             rounds += 1;
         }

@@ -76,7 +76,8 @@ async fn begin(visit: &Visit) -> Result<Reply> {
 }
 
 async fn finish(visit: &Visit) -> Result<Reply> {
-    let mut body = json!({"attempt": visit.attempt, "state": visit.query.get("state")});
+    let (provider, state) = (visit.param(0), visit.query.get("state"));
+    let mut body = json!({"provider": provider, "attempt": visit.attempt, "state": state});
     for name in ["code", "iss", "error"] {
         if let Some(value) = visit.query.some(name) {
             body[name] = json!(value);

@@ -91,10 +91,13 @@ impl Output for BegunSignIn {
 /// The answer of a provider, with which it led the browser back.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(extend(
-    "examples" = [{"attempt": "the-attempt", "state": "the-state", "code": "the-code"}],
+    "examples" = [{"provider": "keycloak", "attempt": "the-attempt", "state": "the-state",
+        "code": "the-code"}],
 ))]
 #[schemars(rename = "ProviderAnswer")]
 pub(super) struct ProviderAnswer {
+    /// The name of the provider to whose path of the redirect URI the browser was led back.
+    pub provider: Text<1, 32>,
     /// The attempt that the browser kept.
     pub attempt: Text<1, 4000>,
     pub state: Text<0, 200>,
@@ -176,8 +179,13 @@ pub(super) fn finish(
 ) -> Result<Outcome<Finished>> {
     let attempt = read_attempt(tx, &req.input)?;
     let provider = req.server.oidc.provider(&attempt.provider).ok_or_else(stale)?;
-    let claims = claims(tx, req, (provider, &attempt), calls)?;
+    let claims = claims(tx, req, (provider, &attempt), calls);
+    // Also one that failed: it would ask the provider again and again.
     tx.insert(&UsedAttempt { attempt: attempt.hash(), used_at: tx.now() })?;
+    let claims = match claims {
+        Ok(claims) => claims,
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+    };
     finish_as(tx, (provider, &attempt), claims, req.origin.address).map(Outcome::Done)
 }
 
@@ -189,15 +197,16 @@ fn stale() -> Error {
     )
 }
 
-/// Returns the attempt that an answer is of: one of this browser, which knows what only the answer names
-/// besides, and which was not used before.
+/// Returns the attempt that an answer is of: one of this browser and this provider, which knows what only the
+/// answer names besides, and which was not used before.
 fn read_attempt(tx: &Tx, answer: &ProviderAnswer) -> Result<SignInAttempt> {
     let read = SignInAttempt::read(&answer.attempt, tx.keys(), tx.now());
     let attempt = read.ok_or_else(stale)?;
     let state = attempt.state(tx.keys());
     // Hashes are compared in constant time.
     let is_it = blake3::hash(state.as_bytes()) == blake3::hash(answer.state.as_bytes());
-    if !is_it || tx.get::<UsedAttempt>(&attempt.hash())?.is_some() {
+    let is_of_provider = attempt.provider == answer.provider.as_str();
+    if !is_it || !is_of_provider || tx.get::<UsedAttempt>(&attempt.hash())?.is_some() {
         return Err(stale());
     }
     Ok(attempt)

@@ -138,15 +138,12 @@ impl World {
                 known.iter().for_each(|(call, result)| calls.hear(call, result.clone()));
                 let outcome = operation(tx, &Req::new(&args, &Principal::Anonymous), &mut calls);
                 *asked.lock().unwrap() = calls.asked().into_iter().cloned().collect();
-                if calls.asked().is_empty() {
-                    outcome?.done()
-                } else {
-                    Err(Error::internal("pending"))
-                }
+                // A refusal is committed, too.
+                if calls.asked().is_empty() { outcome } else { Err(Error::internal("pending")) }
             });
             let pending = std::mem::take(&mut *pending.lock().unwrap());
             if pending.is_empty() {
-                return ran;
+                return ran?.done();
             }
             for call in pending {
                 let now = self.fixture.store.clock().now().secs();
@@ -178,7 +175,7 @@ impl World {
     }
 
     fn finish(&self, attempt: &str, answer: Value) -> Result<Finished> {
-        let mut body = json!({"attempt": attempt});
+        let mut body = json!({"provider": "kc", "attempt": attempt});
         body.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
         self.run::<ProviderAnswer, _>(finish, body)
     }
@@ -396,10 +393,19 @@ fn an_answer_is_of_the_browser_that_asked_and_of_use_once() {
         assert_eq!(refusal(world.finish(attempt, answer)), expired);
     }
     assert_eq!(refusal(world.finish("x.y", json!({"state": own, "code": "good"}))), expired);
-    // A code of somebody else is refused by the provider, and nothing is used up.
-    let wrong = world.finish(&begun.attempt, json!({"state": own, "code": "stolen"}));
-    assert_eq!(refusal(wrong), (Kind::Forbidden, "sign_in_refused"));
-    let answer = json!({"state": own, "code": "good"});
+    // Nor of the redirect URI of another provider.
+    let mixed = json!({"provider": "other", "state": own, "code": "good"});
+    assert_eq!(refusal(world.finish(&begun.attempt, mixed)), expired);
+    // A code of somebody else is refused by the provider, and the attempt is over.
+    let asked = || world.provider.lock().unwrap().asked.len();
+    let wrong = json!({"state": own, "code": "stolen"});
+    let refused = world.finish(&begun.attempt, wrong.clone());
+    assert_eq!(refusal(refused), (Kind::Forbidden, "sign_in_refused"));
+    let before = asked();
+    assert_eq!(refusal(world.finish(&begun.attempt, wrong)), expired);
+    assert_eq!(asked(), before, "the provider is not asked again");
+    let begun = world.begin(json!({"provider": "kc", "returnTo": "/o/acme"}));
+    let answer = json!({"state": world.state(), "code": "good"});
     let finished = world.finish(&begun.attempt, answer.clone()).unwrap();
     assert_eq!(finished.return_to, "/o/acme");
     assert_eq!(refusal(world.finish(&begun.attempt, answer)), expired);
@@ -433,10 +439,9 @@ fn the_answer_names_its_issuer_where_the_provider_says_that_it_does() {
     world.says(json!({"email": "ben@acme.test"}));
     world.provider.lock().unwrap().discovery =
         json!({"authorization_response_iss_parameter_supported": true});
-    let begun = world.begin(json!({"provider": "kc"}));
-    let state = world.state();
     let answer = |iss: Option<&str>| {
-        let mut answer = json!({"state": state, "code": "good"});
+        let begun = world.begin(json!({"provider": "kc"}));
+        let mut answer = json!({"state": world.state(), "code": "good"});
         if let Some(iss) = iss {
             answer["iss"] = json!(iss);
         }
@@ -477,6 +482,22 @@ fn documents_are_asked_for_once_and_a_new_key_is_found_after_a_minute() {
     world.fixture.pass_secs(3600);
     world.sign_in(ben()).unwrap();
     assert_eq!((asked(discovery), asked("/keys")), (2, 3));
+}
+
+#[test]
+fn a_provider_whose_document_cannot_be_read_is_asked_again_after_ten_seconds() {
+    let world = World::new();
+    world.provider.lock().unwrap().discovery = json!({"issuer": "https://evil.test"});
+    let begin = || world.run::<NewSignIn, _>(begin, json!({"provider": "kc"}));
+    let asked = || world.provider.lock().unwrap().asked.len();
+    for _ in 0..3 {
+        assert_eq!(refusal(begin()), (Kind::Upstream, "sign_in_provider_failed"));
+    }
+    assert_eq!(asked(), 1);
+    world.provider.lock().unwrap().discovery = json!({});
+    world.fixture.pass_secs(10);
+    begin().unwrap();
+    assert_eq!(asked(), 2);
 }
 
 #[test]
