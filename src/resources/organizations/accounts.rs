@@ -8,8 +8,8 @@
 //! - The first who proves the address of an account takes it over: what others hold of it, the
 //!   password, second factor, sessions, keys, linked providers, invitations and reset links for others,
 //!   is of no use from then on. Not if the proof is given in a session of the account: who is signed in
-//!   knows the password. Of an account from before proofs were asked for only the password and the
-//!   sessions end.
+//!   knows the password. Of an account from before proofs were asked for only the password, the sessions
+//!   and the linked providers end.
 
 use super::sign_in_link::remove_all;
 use crate::auth::{AddressProof, User, forget_second_factor};
@@ -44,8 +44,8 @@ pub(super) fn create(
 }
 
 /// Sets a new password, which ends all sessions. If `proves`, who sets it has proved the address: an
-/// account that nobody had proved is taken over, so that keys made until now are refused, too, and nothing
-/// is linked to it any more.
+/// account that nobody had proved is taken over, so that keys made until now are refused, too; and nothing is
+/// linked any more that was before the first proof.
 pub(super) fn set_password(
     tx: &mut Tx,
     old: &User,
@@ -55,7 +55,7 @@ pub(super) fn set_password(
     let session_generation = old.session_generation + 1;
     let mut new = User { password, session_generation, ..old.clone() };
     if proves {
-        if old.proof == AddressProof::Unproved {
+        if old.proof != AddressProof::Proved {
             remove_all(tx, old.id)?;
         }
         // Nobody has had one without a password, as an import makes it.

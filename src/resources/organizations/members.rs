@@ -14,8 +14,8 @@ use super::password_reset::void_of_member;
 use super::service_accounts;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    BY_ORG, Caller, MEMBER, Membership, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName, User,
-    UserKind, has_second_factor,
+    BY_ORG, Caller, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER,
+    ScopeName, User, UserKind, has_second_factor,
 };
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
@@ -155,6 +155,19 @@ fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
     ))
 }
 
+/// Refuses to demote the owner who is let in when the provider of sign-ins does not answer.
+fn require_not_break_glass(view: &View, demoted: &Membership) -> Result<()> {
+    let required = view.get::<RequiredProvider>(&demoted.org)?;
+    if required.is_none_or(|required| required.break_glass != demoted.user) {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "is_break_glass_owner",
+        "this owner is let in when the provider of sign-ins does not answer; name another one in the \
+         organization's sign-in settings first",
+    ))
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
@@ -177,6 +190,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     {
         require_manager(req.caller(), &[old.role, role])?;
         require_remaining_owner(&tx.view(), &old)?;
+        require_not_break_glass(&tx.view(), &old)?;
         new.role = role;
         lower_to_role(tx, old.user, role)?;
         void_of_member(tx, old.user)?;
@@ -290,6 +304,24 @@ mod tests {
         let ben = &now(&fixture, ben);
         assert_eq!(refusal(make(&fixture, ben, ben, Role::Member)), LAST);
         fixture.assert_sound();
+    }
+
+    #[test]
+    fn the_owner_who_is_let_in_without_the_provider_stays_one() {
+        let fixture = Fixture::new();
+        let (ada, ben) = (&fixture.owner, &fixture.member);
+        make(&fixture, ada, ben, Role::Owner).unwrap();
+        let (org, break_glass) = (fixture.org, user(ada));
+        let require = move |tx: &mut Tx| {
+            let (providers, required_at) = (vec!["kc".into()], tx.now());
+            tx.insert(&RequiredProvider { org, break_glass, providers, required_at })
+        };
+        fixture.store.write_blocking(org, require).unwrap();
+        for role in [Role::Admin, Role::Member] {
+            let refused = make(&fixture, ben, ada, role).err().unwrap();
+            assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "is_break_glass_owner"));
+        }
+        make(&fixture, ada, ben, Role::Admin).unwrap();
     }
 
     #[test]

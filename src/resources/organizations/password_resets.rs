@@ -4,7 +4,8 @@
 //! A user has at most one valid link; a new one replaces the older. Its token is returned once, to
 //! who made it, and only a keyed hash is stored. It is void after half an hour, once the password
 //! has changed, and, if an admin made it, as soon as that admin could not make it any more: the
-//! admin's role or the user's changes, one of them leaves, or the user joins another organization.
+//! admin's role or the user's changes, one of them leaves, the user joins another organization, or signs in
+//! with a provider and no password.
 //! A used, void or unknown token is 404 in all cases.
 
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::accounts;
 use super::members::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
-use super::sign_in_link::remove_all;
+use super::sign_in_link::{has_any, remove_all};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{
@@ -37,6 +38,12 @@ fn require_only_here(view: &View, user: Id<User>) -> Result<()> {
         "this user is also a member of another organization, so that no admin may let them in; the \
          operator of the server can, with `roadstead reset-password`",
     ))
+}
+
+/// Whether a person signs in with a provider alone: an admin who could give them a password would get in by
+/// another way than the organization and they have chosen.
+fn has_provider_alone(view: &View, user: &User) -> Result<bool> {
+    Ok(user.password.is_none() && has_any(view, user.id)?)
 }
 
 /// Whether a user may be let in by an admin as far as the installation goes: who administers all of it,
@@ -73,7 +80,8 @@ fn is_still_allowed(view: &View, reset: &PasswordReset) -> Result<bool> {
     let memberships: Vec<Membership> = view.all(ListSource::TABLE, &reset.user)?;
     let [member] = memberships.as_slice() else { return Ok(false) };
     let (made_by, of) = (view.fetch::<User>(&user)?, view.fetch::<User>(&reset.user)?);
-    if !made_by.accepts_made(reset.made_at()) || !is_below(view, &of, user)? {
+    let is_refused = !made_by.accepts_made(reset.made_at()) || has_provider_alone(view, &of)?;
+    if is_refused || !is_below(view, &of, user)? {
         return Ok(false);
     }
     let role = view.get::<Membership>(&(user, org))?.map(|admin| admin.role);
@@ -148,6 +156,13 @@ fn create(tx: &mut Tx, req: &Req<Id<User>>) -> Result<PasswordResetCreated> {
         ));
     }
     require_may_let_in(&tx.view(), caller, &membership, &target)?;
+    if has_provider_alone(&tx.view(), &target)? {
+        return Err(Error::conflict(
+            "signs_in_with_provider",
+            "this member signs in with a provider and has no password; they can have a link for one mailed \
+             themselves, or the operator of the server makes one with `roadstead reset-password`",
+        ));
+    }
     let by = Admin { org: tx.org(), user: caller.user() };
     let made = issue(tx, &target, Origin::Admin(by))?;
     Ok(PasswordResetCreated {

@@ -1,4 +1,8 @@
 //! New people: those who were invited, and those of the domains that organizations list.
+//!
+//! Anybody who administers an organization can invite any address. So who signs in for the first time joins
+//! by one invitation at most, and by none where an organization lists their domain: they accept the others
+//! themselves.
 
 use std::ops::ControlFlow;
 
@@ -11,42 +15,70 @@ use crate::resources::organizations::invitation::{BY_EMAIL, Invitation};
 use crate::resources::organizations::invited_accounts;
 use crate::store::{Order, Org, Tx, View};
 
-/// Invitations and rules that one new account takes up.
+/// Rules that one new account joins by, and invitations that are looked at.
 const MAX_JOINED: usize = 20;
 
 /// Makes the account of a person who has none, and their memberships.
 ///
 /// # Errors
-/// 403 if nobody has invited them, and no organization lists their domain for this provider.
+/// 403 if nobody has invited them, and no organization lists their domain for this provider; 429 if those
+/// who have invited them have caused too many accounts.
 pub(super) fn join(
     tx: &mut Tx,
     provider: &OidcProvider,
     claims: &IdClaims,
     email: &Email,
 ) -> Result<User> {
-    let invitations = open_invitations(&tx.view(), email)?;
     let rules = rules(&tx.view(), provider, email)?;
-    if invitations.is_empty() && rules.is_empty() {
-        return Err(Error::forbidden(
-            "not_invited",
-            format!(
-                "{email} has no account here and no open invitation, and no organization lets its \
-                 domain in; ask an admin of your organization for an invitation"
-            ),
-        ));
-    }
+    let invitation = if rules.is_empty() { Some(counted(&tx.view(), email)?) } else { None };
     let user = accounts::create(tx, email, &name(claims, email), None, AddressProof::Proved)?;
-    if let Some(first) = invitations.first() {
-        invited_accounts::note(tx, user.id, first.inviter)?;
+    if let Some(invitation) = &invitation {
+        invited_accounts::note(tx, user.id, invitation.inviter)?;
     }
-    for invitation in &invitations {
-        become_member(tx, user.id, invitation.org, invitation.role)?;
-        tx.remove(invitation)?;
-    }
-    for rule in &rules {
-        become_member(tx, user.id, rule.org, rule.role)?;
-    }
+    become_members(tx, user.id, &rules, invitation)?;
     Ok(user)
+}
+
+/// Makes the memberships of a person whose account somebody else made.
+pub(super) fn join_as(tx: &mut Tx, provider: &OidcProvider, user: &User) -> Result<()> {
+    let rules = rules(&tx.view(), provider, &user.email)?;
+    let invitations = open_invitations(&tx.view(), &user.email)?;
+    let oldest = invitations.into_iter().next().filter(|_| rules.is_empty());
+    become_members(tx, user.id, &rules, oldest)
+}
+
+/// Returns the oldest open invitation of an address whose inviter may cause another account.
+fn counted(view: &View, email: &Email) -> Result<Invitation> {
+    let mut refused = Error::forbidden(
+        "not_invited",
+        format!(
+            "{email} has no account here and no open invitation, and no organization lets its domain \
+             in; ask an admin of your organization for an invitation"
+        ),
+    );
+    for invitation in open_invitations(view, email)? {
+        match invited_accounts::require_room(view, invitation.inviter) {
+            Ok(()) => return Ok(invitation),
+            Err(full) => refused = full,
+        }
+    }
+    Err(refused)
+}
+
+fn become_members(
+    tx: &mut Tx,
+    user: Id<User>,
+    rules: &[JoiningDomain],
+    invitation: Option<Invitation>,
+) -> Result<()> {
+    for rule in rules {
+        become_member(tx, user, rule.org, rule.role)?;
+    }
+    if let Some(invitation) = invitation {
+        become_member(tx, user, invitation.org, invitation.role)?;
+        tx.remove(&invitation)?;
+    }
+    Ok(())
 }
 
 fn open_invitations(view: &View, email: &Email) -> Result<Vec<Invitation>> {

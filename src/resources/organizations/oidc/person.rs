@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::joining;
 use crate::api::{Output, ResourceRef};
 use crate::auth::oidc::{Confirmation, IdClaims, OidcProvider, SignInAttempt};
-use crate::auth::{ProviderSession, User, find_person};
+use crate::auth::{AddressProof, ProviderSession, User, find_person};
 use crate::base::{Email, Error, Id, Result};
 use crate::resources::organizations::accounts;
 use crate::resources::organizations::sessions::{SessionInfo, begin_session, to_info};
@@ -66,6 +66,12 @@ pub(super) fn finish_as(
     }
     let email = verified_address(provider, &claims)?.clone();
     let (user, how) = match find_person(&tx.view(), &email)? {
+        // Whoever made it has never proved the address: it is taken over.
+        Some(user) if user.proof == AddressProof::Unproved => {
+            let user = accounts::set_password(tx, &user, None, true)?;
+            joining::join_as(tx, provider, &user)?;
+            (user, "taken over and linked with it")
+        }
         Some(user) if user.password.is_some() || has_any(&tx.view(), user.id)? => {
             return Ok(to_confirm(tx, (provider, attempt), claims));
         }

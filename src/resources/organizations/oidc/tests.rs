@@ -15,20 +15,26 @@ use crate::api::{Calls, Outcome, Principal, Req, ServerInfo};
 use crate::auth::oidc::testing::{Key, token};
 use crate::auth::oidc::{Oidc, OidcProvider};
 use crate::auth::{
-    Authenticator, Membership, ProviderSession, RawCredential, Role, SecondFactorRule, Tokens,
-    User, find_person,
+    AddressProof, Authenticator, Membership, ProviderSession, RawCredential, Role,
+    SecondFactorRule, Tokens, User, find_person,
 };
 use crate::base::{Email, Error, Id, Keys, Kind, Result};
 use crate::outbox::{Effect, Job, Prepared};
 use crate::outside::{Call, CallResult, Response};
-use crate::resources::organizations::accounts;
+use crate::resources::organizations::invitation::Invitation;
 use crate::resources::organizations::second_factor::tests::guarded;
 use crate::resources::organizations::sessions::require_session;
+use crate::resources::organizations::sign_in_link::SignInLink;
 use crate::resources::organizations::tests::{
     PASSWORD, counting, identity_of, session, signed_in, with_password,
 };
+use crate::resources::organizations::{accounts, invited_accounts};
 use crate::resources::testing::{Fixture, NOON, args, user};
 use crate::store::{ListSource, Tx};
+
+mod joining;
+mod linking;
+mod requiring;
 
 const ISSUER: &str = "https://id.test";
 
@@ -242,92 +248,6 @@ fn signed_in_user(world: &World, finished: &Finished) -> Id<User> {
 }
 
 #[test]
-fn who_has_a_password_confirms_the_link_in_a_session() {
-    let world = World::new();
-    let ada = with_password(&world.fixture, &world.fixture.owner);
-    let found = world.sign_in(json!({"email": "ada@acme.test"})).unwrap();
-    assert!(found.session.is_none());
-    let confirmation = found.confirmation.unwrap();
-    let token = session(&world.fixture.store, &ada);
-    let link = |confirmation: &str| {
-        linked(&world, &token, json!({"confirmation": confirmation, "password": PASSWORD}))
-    };
-    assert_eq!(refusal(link("x")), (Kind::Conflict, "sign_in_expired"));
-    // A session alone makes no way in that outlasts it.
-    let alone = linked(&world, &token, json!({"confirmation": confirmation}));
-    assert_eq!(refusal(alone).0, Kind::Invalid);
-    let wrong = json!({"confirmation": confirmation, "password": "wrong horse"});
-    assert_eq!(refusal(linked(&world, &token, wrong)), (Kind::Forbidden, "wrong_password"));
-    link(&confirmation).unwrap();
-    assert_eq!(refusal(link(&confirmation)), (Kind::Conflict, "sign_in_expired"));
-    let finished = world.sign_in(json!({"email": "ada@acme.test"})).unwrap();
-    assert_eq!(signed_in_user(&world, &finished), ada.id);
-    // Ten minutes later it is of no use.
-    let found = world.sign_in(json!({"sub": "s-9", "email": "ada@acme.test"})).unwrap();
-    world.fixture.pass_secs(600);
-    assert_eq!(refusal(link(&found.confirmation.unwrap())), (Kind::Conflict, "sign_in_expired"));
-    world.fixture.assert_sound();
-}
-
-/// Links an account of the provider in the session of a token.
-fn linked(world: &World, token: &str, body: Value) -> Result<links::LinkInfo> {
-    let store = &world.fixture.store;
-    let who = signed_in(store, token);
-    counting(store, &who, links::prepare, links::create, Fixture::input(body)?)
-}
-
-/// The confirmation of a sign-in with another account of the provider.
-fn confirmation(world: &World, subject: &str, email: &str) -> String {
-    let found = world.sign_in(json!({"sub": subject, "email": email})).unwrap();
-    found.confirmation.expect("a link is to be confirmed")
-}
-
-#[test]
-fn a_link_takes_the_code_of_a_second_factor_and_the_person_is_told_by_mail() {
-    let world = World::new();
-    let fixture = &world.fixture;
-    let ada = guarded(fixture, &fixture.owner);
-    fixture.pass_secs(60);
-    let confirmation = confirmation(&world, "s-1", "ada@acme.test");
-    let link = |code: Option<String>| {
-        let body = json!({"confirmation": confirmation, "password": PASSWORD, "code": code});
-        linked(&world, &ada.token, body)
-    };
-    assert_eq!(refusal(link(None)).0, Kind::Invalid);
-    assert_eq!(refusal(link(Some("000000".into()))), (Kind::Forbidden, "wrong_code"));
-    link(Some(ada.code(fixture, 0))).unwrap();
-    let told = fixture.store.write_blocking(Id::NIL, |tx| {
-        let jobs: Vec<Job> = tx.view().all(ListSource::TABLE, &())?;
-        let job = jobs.into_iter().find(|job| job.kind == links::NOTICE.kind);
-        Ok(match links::write_notice(tx, &job.expect("there is a job"))? {
-            Prepared::Effect(Effect::Mail(mail)) => Some(mail),
-            _ => None,
-        })
-    });
-    let mail = told.unwrap().expect("a mail");
-    assert_eq!(mail.to, [ada.user.email]);
-    assert!(mail.text.contains("of the provider kc was linked"), "{}", mail.text);
-    fixture.assert_sound();
-}
-
-#[test]
-fn who_has_no_password_links_another_account_in_a_session_of_a_provider_alone() {
-    let world = World::new();
-    let store = &world.fixture.store;
-    let token = token_of(&world.sign_in(json!({"email": "ben@acme.test"})).unwrap());
-    let second = || json!({"confirmation": confirmation(&world, "s-2", "ben@acme.test")});
-    let ben = world.person("ben@acme.test").unwrap();
-    let other = refusal(linked(&world, &session(store, &ben), second()));
-    assert_eq!(other, (Kind::Forbidden, "provider_session_required"));
-    let made = linked(&world, &token, second()).unwrap();
-    // Unlinking it ends the sessions that were begun with it, but the one that does so.
-    let other = token_of(&world.sign_in(json!({"sub": "s-2"})).unwrap());
-    world.fixture.write_as(&signed_in(store, &token), links::delete, made.id, ()).unwrap();
-    assert!(identity_of(store, &token).is_ok() && identity_of(store, &other).is_err());
-    world.fixture.assert_sound();
-}
-
-#[test]
 fn an_address_that_is_not_verified_finds_nobody_unless_the_operator_trusts_the_provider() {
     let claims = || json!({"email": "ben@acme.test", "email_verified": false});
     let world = World::new();
@@ -335,44 +255,6 @@ fn an_address_that_is_not_verified_finds_nobody_unless_the_operator_trusts_the_p
     let none = json!({"email": null});
     assert_eq!(refusal(world.sign_in(none)), (Kind::Forbidden, "address_not_verified"));
     assert!(World::trusting(true).sign_in(claims()).unwrap().session.is_some());
-}
-
-#[test]
-fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
-    let world = World::new();
-    let refused = || refusal(world.sign_in(json!({})));
-    assert_eq!(refused(), (Kind::Forbidden, "not_invited"));
-    let rule = |domain: &str, provider: &str| {
-        let rule = json!({"domain": domain, "provider": provider, "role": "admin"});
-        json!({"domains": [rule]})
-    };
-    let owner = &world.fixture.owner;
-    assert_eq!(
-        refusal(world.settings(&world.fixture.member, rule("a.test", "kc"))).1,
-        "owner_required"
-    );
-    assert_eq!(refusal(world.settings(owner, rule("acme.test", "other"))).0, Kind::Invalid);
-    let of_owner = json!({"domains": [{"domain": "a.test", "provider": "kc", "role": "owner"}]});
-    assert_eq!(refusal(world.settings(owner, of_owner)).0, Kind::Invalid);
-    world.settings(owner, rule("test", "kc")).unwrap_err();
-    world.settings(owner, rule("elsewhere.test", "kc")).unwrap();
-    assert_eq!(refused(), (Kind::Forbidden, "not_invited"));
-    world.settings(owner, rule("acme.test", "kc")).unwrap();
-    let below = json!({"sub": "s-3", "email": "x@sub.acme.test"});
-    assert_eq!(refusal(world.sign_in(below)).1, "not_invited");
-    assert!(world.person("grace@acme.test").is_none());
-    let finished = world.sign_in(json!({})).unwrap();
-    let grace = world.person("grace@acme.test").unwrap();
-    assert_eq!(signed_in_user(&world, &finished), grace.id);
-    assert_eq!((grace.name.as_str(), grace.password.is_none()), ("Grace", true));
-    assert_eq!(world.role("grace@acme.test"), Some(Role::Admin));
-    // What is listed by another owner of the server than its administrator is refused.
-    let (_, eve) = world.fixture.other_org("globex");
-    assert_eq!(
-        refusal(world.settings(&eve, rule("globex.test", "kc"))).1,
-        "installation_admin_required"
-    );
-    world.fixture.assert_sound();
 }
 
 #[test]
@@ -509,121 +391,4 @@ fn nobody_is_led_to_another_server() {
     let world = World::new();
     let unknown = world.run::<NewSignIn, _>(begin, json!({"provider": "other"}));
     assert_eq!(refusal(unknown).0, Kind::NotFound);
-}
-
-#[test]
-fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
-    let world = World::new();
-    let fixture = &world.fixture;
-    let ada = with_password(fixture, &fixture.owner);
-    let ben = with_password(fixture, &fixture.member);
-    let body = |user: Id<User>| json!({"domains": [], "breakGlassUserId": user.to_string()});
-    assert_eq!(refusal(world.settings(&fixture.owner, body(ben.id))).0, Kind::Invalid);
-    // A password alone is too little for who is let in with it.
-    assert_eq!(refusal(world.settings(&fixture.owner, body(ada.id))).0, Kind::Invalid);
-    let ada = guarded(fixture, &fixture.owner).user;
-    let mut unknown = body(ada.id);
-    unknown["providers"] = json!(["other"]);
-    assert_eq!(refusal(world.settings(&fixture.owner, unknown)).0, Kind::Invalid);
-    let set = world.settings(&fixture.owner, body(ada.id)).unwrap();
-    assert_eq!(serde_json::to_value(set).unwrap()["providers"], json!(["kc"]));
-    let entering = |token: &str| {
-        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
-        let credential = RawCredential::Token(token.into());
-        let enter = |view: &crate::store::View| {
-            authenticator.authorize(view, &credential, "acme").map(|_| ())
-        };
-        fixture.store.read_now(Id::NIL, enter)
-    };
-    let password = |user| crate::resources::organizations::tests::session(&fixture.store, user);
-    assert!(entering(&password(&ada)).is_ok());
-    assert_eq!(refusal(entering(&password(&ben))), (Kind::Forbidden, "provider_required"));
-    // With the provider Ben gets in.
-    let found = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
-    let input = json!({"confirmation": found.confirmation, "password": PASSWORD});
-    linked(&world, &password(&ben), input).unwrap();
-    let finished = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
-    assert!(entering(&token_of(&finished)).is_ok());
-    // Another provider of the installation is not enough.
-    with_other_provider(&world, &token_of(&finished));
-    assert_eq!(refusal(entering(&token_of(&finished))), (Kind::Forbidden, "provider_required"));
-    // Who is let in with a password stays a member.
-    let org = fixture.org;
-    let left = fixture.store.write_blocking(org, move |tx| {
-        let membership: Membership = tx.fetch(&(ada.id, org))?;
-        tx.remove(&membership)
-    });
-    assert_eq!(refusal(left).1, "is_break_glass_owner");
-    world.settings(&fixture.owner, json!({"domains": []})).unwrap();
-    assert!(entering(&password(&ben)).is_ok());
-    fixture.assert_sound();
-}
-
-/// Makes a session one that was begun with a provider that is not the world's.
-fn with_other_provider(world: &World, token: &str) {
-    let Principal::Identity(identity) = signed_in(&world.fixture.store, token) else {
-        unreachable!("a session")
-    };
-    let session = require_session(&identity);
-    let other = move |tx: &mut Tx| tx.put(&ProviderSession { session, provider: "other".into() });
-    world.fixture.store.write_blocking(Id::NIL, other).unwrap();
-}
-
-#[test]
-fn a_required_second_factor_is_spared_by_the_required_provider_alone() {
-    let world = World::new();
-    let fixture = &world.fixture;
-    let ada = guarded(fixture, &fixture.owner).user;
-    let org = fixture.org;
-    let require = move |tx: &mut Tx| tx.insert(&SecondFactorRule { org, since: tx.now() });
-    fixture.store.write_blocking(org, require).unwrap();
-    let token = token_of(&world.sign_in(json!({"email": "ben@acme.test"})).unwrap());
-    let lacks = || {
-        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
-        let credential = RawCredential::Token(token.clone());
-        let enter = |view: &crate::store::View| authenticator.authorize(view, &credential, "acme");
-        fixture.store.read_now(Id::NIL, enter).map(|caller| caller.lacks_second_factor)
-    };
-    assert!(!lacks().unwrap());
-    // Where none is required, each is enough.
-    with_other_provider(&world, &token);
-    assert!(!lacks().unwrap());
-    let body = json!({"domains": [], "breakGlassUserId": ada.id.to_string()});
-    world.settings(&fixture.owner, body).unwrap();
-    assert_eq!(refusal(lacks()).1, "provider_required");
-    fixture.assert_sound();
-}
-
-#[test]
-fn what_somebody_linked_to_an_account_that_is_taken_over_is_gone() {
-    let world = World::new();
-    world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
-    let ben = user(&world.fixture.member);
-    let unlink = || {
-        let read = |view: &crate::store::View| {
-            view.all::<crate::resources::organizations::sign_in_link::SignInLink>(
-                ListSource::TABLE,
-                &ben,
-            )
-        };
-        world.fixture.store.read_now(Id::NIL, read).unwrap()
-    };
-    let link = unlink()[0].id;
-    let foreign = world.fixture.write_as(&world.fixture.owner, links::delete, link, ());
-    assert_eq!(refusal(foreign).0, Kind::NotFound);
-    let who = world.fixture.member.clone();
-    let refused = world.fixture.write_as(&who, links::delete, link, ());
-    assert_eq!(refusal(refused), (Kind::Conflict, "only_way_to_sign_in"));
-    let take_over = move |tx: &mut Tx, proof| {
-        let old: User = tx.fetch(&ben)?;
-        let unproved = User { proof, ..old.clone() };
-        tx.replace(&old, &unproved)?;
-        accounts::set_password(tx, &unproved, Some("hash".into()), true).map(|_| ())
-    };
-    use crate::auth::AddressProof::{Proved, Unproved};
-    let store = &world.fixture.store;
-    store.write_blocking(Id::NIL, move |tx| take_over(tx, Proved)).unwrap();
-    assert_eq!(unlink().len(), 1);
-    store.write_blocking(Id::NIL, move |tx| take_over(tx, Unproved)).unwrap();
-    assert!(unlink().is_empty());
 }

@@ -4,9 +4,11 @@ use serde_json::json;
 
 use super::super::delete_expired;
 use super::super::password_reset::{VALID_SECS, issue_password_reset};
+use super::super::sign_in_link::link;
 use super::super::tests::{hashing, with_password};
 use super::*;
 use crate::api::Principal;
+use crate::auth::oidc::Confirmation;
 use crate::auth::{AddressProof, name_installation_admins, passwords};
 use crate::base::{Email, Kind};
 use crate::outbox::RetentionSettings;
@@ -180,4 +182,44 @@ fn the_record_holds_neither_the_token_nor_its_plain_hash() {
         fixture.store.read_now(Id::NIL, |view| view.fetch(&user_of(&fixture.member))).unwrap();
     assert_ne!(stored.hash, *blake3::hash(token.as_bytes()).as_bytes());
     assert_eq!(stored.hash, hash_of(fixture.store.keys(), &token));
+}
+
+/// Links an account of a provider to the member.
+fn link_account(fixture: &Fixture, subject: &'static str) {
+    let user = user_of(&fixture.member);
+    let link = move |tx: &mut Tx| {
+        let (provider, issuer) = ("kc".to_string(), "https://id.test".to_string());
+        let mut confirmed = Confirmation::new(tx.random(), provider, issuer, tx.now());
+        confirmed.subject = subject.into();
+        link(tx, user, &confirmed)
+    };
+    fixture.store.write_blocking(Id::NIL, link).unwrap();
+}
+
+#[test]
+fn who_takes_an_account_back_unlinks_what_others_have_linked() {
+    let fixture = Fixture::new();
+    let ben = with_password(&fixture, &fixture.member);
+    let is_linked = || fixture.store.read_now(Id::NIL, |view| has_any(view, ben.id)).unwrap();
+    for make in [operator, make] {
+        link_account(&fixture, "s-1");
+        let token = make(&fixture);
+        assert!(is_linked());
+        use_link(&fixture, &token).unwrap();
+        assert!(!is_linked());
+    }
+    fixture.assert_sound();
+}
+
+#[test]
+fn an_admin_gives_no_password_to_who_signs_in_with_a_provider_alone() {
+    let fixture = Fixture::new();
+    let before = make(&fixture);
+    link_account(&fixture, "s-1");
+    assert_eq!(use_link(&fixture, &before).err().unwrap().kind(), Kind::NotFound);
+    let refused = fixture.write_as(&fixture.owner, create, user_of(&fixture.member), ());
+    let error = refused.err().unwrap();
+    assert_eq!((error.kind(), error.code()), (Kind::Conflict, "signs_in_with_provider"));
+    use_link(&fixture, &operator(&fixture)).unwrap();
+    make(&fixture);
 }

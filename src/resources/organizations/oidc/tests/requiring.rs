@@ -1,0 +1,87 @@
+//! Organizations that require a provider.
+
+use super::linking::linked;
+use super::*;
+
+#[test]
+fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ada = with_password(fixture, &fixture.owner);
+    let ben = with_password(fixture, &fixture.member);
+    let body = |user: Id<User>| json!({"domains": [], "breakGlassUserId": user.to_string()});
+    assert_eq!(refusal(world.settings(&fixture.owner, body(ben.id))).0, Kind::Invalid);
+    // A password alone is too little for who is let in with it.
+    assert_eq!(refusal(world.settings(&fixture.owner, body(ada.id))).0, Kind::Invalid);
+    let ada = guarded(fixture, &fixture.owner).user;
+    let mut unknown = body(ada.id);
+    unknown["providers"] = json!(["other"]);
+    assert_eq!(refusal(world.settings(&fixture.owner, unknown)).0, Kind::Invalid);
+    let set = world.settings(&fixture.owner, body(ada.id)).unwrap();
+    assert_eq!(serde_json::to_value(set).unwrap()["providers"], json!(["kc"]));
+    let entering = |token: &str| {
+        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
+        let credential = RawCredential::Token(token.into());
+        let enter = |view: &crate::store::View| {
+            authenticator.authorize(view, &credential, "acme").map(|_| ())
+        };
+        fixture.store.read_now(Id::NIL, enter)
+    };
+    let password = |user| crate::resources::organizations::tests::session(&fixture.store, user);
+    assert!(entering(&password(&ada)).is_ok());
+    assert_eq!(refusal(entering(&password(&ben))), (Kind::Forbidden, "provider_required"));
+    // With the provider Ben gets in.
+    let found = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    let input = json!({"confirmation": found.confirmation, "password": PASSWORD});
+    linked(&world, &password(&ben), input).unwrap();
+    let finished = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    assert!(entering(&token_of(&finished)).is_ok());
+    // Another provider of the installation is not enough.
+    with_other_provider(&world, &token_of(&finished));
+    assert_eq!(refusal(entering(&token_of(&finished))), (Kind::Forbidden, "provider_required"));
+    // Who is let in with a password stays a member.
+    let org = fixture.org;
+    let left = fixture.store.write_blocking(org, move |tx| {
+        let membership: Membership = tx.fetch(&(ada.id, org))?;
+        tx.remove(&membership)
+    });
+    assert_eq!(refusal(left).1, "is_break_glass_owner");
+    world.settings(&fixture.owner, json!({"domains": []})).unwrap();
+    assert!(entering(&password(&ben)).is_ok());
+    fixture.assert_sound();
+}
+
+/// Makes a session one that was begun with a provider that is not the world's.
+fn with_other_provider(world: &World, token: &str) {
+    let Principal::Identity(identity) = signed_in(&world.fixture.store, token) else {
+        unreachable!("a session")
+    };
+    let session = require_session(&identity);
+    let other = move |tx: &mut Tx| tx.put(&ProviderSession { session, provider: "other".into() });
+    world.fixture.store.write_blocking(Id::NIL, other).unwrap();
+}
+
+#[test]
+fn a_required_second_factor_is_spared_by_the_required_provider_alone() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ada = guarded(fixture, &fixture.owner).user;
+    let org = fixture.org;
+    let require = move |tx: &mut Tx| tx.insert(&SecondFactorRule { org, since: tx.now() });
+    fixture.store.write_blocking(org, require).unwrap();
+    let token = token_of(&world.sign_in(json!({"email": "ben@acme.test"})).unwrap());
+    let lacks = || {
+        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
+        let credential = RawCredential::Token(token.clone());
+        let enter = |view: &crate::store::View| authenticator.authorize(view, &credential, "acme");
+        fixture.store.read_now(Id::NIL, enter).map(|caller| caller.lacks_second_factor)
+    };
+    assert!(!lacks().unwrap());
+    // Where none is required, each is enough.
+    with_other_provider(&world, &token);
+    assert!(!lacks().unwrap());
+    let body = json!({"domains": [], "breakGlassUserId": ada.id.to_string()});
+    world.settings(&fixture.owner, body).unwrap();
+    assert_eq!(refusal(lacks()).1, "provider_required");
+    fixture.assert_sound();
+}
