@@ -43,7 +43,9 @@ pub use records::{
     KeyUse, Membership, Organization, ResourceType, Role, SERVICE_ACCOUNTS_BY_ORG, User, UserKind,
     find_person,
 };
-pub use required_provider::{ProviderSession, RequiredProvider, is_of_provider};
+pub use required_provider::{
+    ProviderSession, RequiredProvider, is_of_accepted_provider, is_of_provider,
+};
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,
     hidden_ids, remember_deleted, restricted_deleted_since, usable_ids, visible_page,

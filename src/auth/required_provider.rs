@@ -81,11 +81,7 @@ pub fn is_of_provider(view: &View, session: Id<Session>) -> Result<bool> {
 
 /// Whether a session was begun with a provider that an organization accepts: one of those that it requires
 /// or, where it requires none, any.
-pub(super) fn is_of_accepted_provider(
-    view: &View,
-    org: Id<Org>,
-    session: Id<Session>,
-) -> Result<bool> {
+pub fn is_of_accepted_provider(view: &View, org: Id<Org>, session: Id<Session>) -> Result<bool> {
     let Some(begun) = view.get::<ProviderSession>(&session)? else { return Ok(false) };
     let required = view.get::<RequiredProvider>(&org)?;
     Ok(required.is_none_or(|required| required.providers.contains(&begun.provider)))

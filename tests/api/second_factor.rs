@@ -111,7 +111,7 @@ fn wrong_codes_reach_the_limit_of_sign_ins() {
 #[test]
 fn an_organization_that_requires_one_is_closed_to_sessions_without_and_to_no_key() {
     let acme = Fixture::new();
-    let (eva, _) = acme.person("eva", Role::Member);
+    let (eva, eva_id) = acme.person("eva", Role::Member);
     let dan = Person::of(&acme, "dan");
     let appoint = |role: &str| {
         let path = format!("/organizations/members/{}", dan.id);
@@ -138,6 +138,18 @@ fn an_organization_that_requires_one_is_closed_to_sessions_without_and_to_no_key
     eva.post("/tools", json!({"name": "t", "type": "function"}))
         .refused(403, "second_factor_required");
     key.get("/tools").ok();
+    let why =
+        |id: &str| dan.session.get(&format!("/access/explain?userId={id}&action=tool.list")).ok();
+    let rule = |answer: &Value| {
+        let rules = answer["rules"].as_array().unwrap().clone();
+        rules.into_iter().find(|rule| rule["rule"] == "second_factor").unwrap()
+    };
+    assert_eq!(why(&eva_id)["allowed"], false);
+    assert_eq!(rule(&why(&eva_id))["code"], "second_factor_required");
+    assert_eq!(
+        (&why(&dan.id)["allowed"], &rule(&why(&dan.id))["met"]),
+        (&json!(true), &json!(true))
+    );
     // What is about nobody's organization stays open, so that one can be turned on.
     for path in ["/auth/session", "/auth/user", "/auth/second-factor", "/organizations"] {
         eva.get(path).ok();

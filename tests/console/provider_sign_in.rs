@@ -162,6 +162,19 @@ fn an_organization_that_requires_a_provider_refuses_passwords() {
     assert_eq!((&stored["domains"], &stored["providers"]), (&expected, &json!(["kc"])));
     let ben = server.api("ben@acme.test");
     ben.get("/teams").refused(403, "provider_required");
+    let members = server.ada().get("/organizations/members").items();
+    for (name, allowed) in [("ben", false), ("Ada", true)] {
+        let member = members.iter().find(|member| member["name"] == name).unwrap();
+        let id = member["userId"].as_str().unwrap();
+        let path = format!("/access/explain?userId={id}&action=team.list");
+        let why = server.ada().get(&path).ok();
+        let rule = why["rules"].as_array().unwrap()[0].clone();
+        assert_eq!(
+            (&rule["rule"], &why["allowed"]),
+            (&json!("provider"), &json!(allowed)),
+            "{why}"
+        );
+    }
     // What is public is open to him as to anybody.
     let public = json!({"slug": "open", "name": "Open", "visibility": "public"});
     server.ada().post("/registries", public).ok();

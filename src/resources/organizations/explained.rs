@@ -5,17 +5,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::service_accounts;
+use super::sign_in_link::SignInLink;
 use crate::api::{Input, Output, Req, ResourceRef, Route, RouteRule, op, require_scopes};
 use crate::auth::{
     ADMIN, AccessBasis, ApiKey, Caller, Credential, Grant, Granted, KEYS_BY_ORG, Membership,
-    ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User, grant_required,
-    require_installation_admin, supposed_caller,
+    RequiredProvider, ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User,
+    grant_required, require_installation_admin, requires_second_factor, supposed_caller,
 };
 use crate::base::{Error, Id, Issue, Kind, Result};
 use crate::resources::environments::{self, Environment};
 use crate::resources::fleet::Fleet;
 use crate::resources::registries::{self, Registry};
-use crate::store::{Order, Record, View};
+use crate::store::{ListSource, Order, Record, View};
 
 /// Finds what the route of an action requires, by the action's name.
 pub type RuleOf = fn(&str) -> Option<&'static RouteRule>;
@@ -87,10 +88,16 @@ struct ExplainedRule {
 
 /// A rule that decides about requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 enum AccessRule {
     /// Whether an API key is accepted at all.
     Credential,
+    /// Whether they sign in with the provider that the organization requires. Only of a person, where it
+    /// requires one.
+    Provider,
+    /// Whether they have the second factor that the organization requires. Only of a person, where it requires
+    /// one.
+    SecondFactor,
     /// The role in the organization.
     Role,
     /// Whether they administer the installation. Only for what is about all of it.
@@ -161,6 +168,8 @@ fn explain(
     if !caller.is_session() {
         let reason = "API keys are accepted for this";
         rules.push(ExplainedRule::of(AccessRule::Credential, rule.policy.require_keys(), reason)?);
+    } else if rule.policy.role.is_some() {
+        rules.extend(sign_in_rules(view, &caller, is_public)?);
     }
     rules.push(role_rule(rule, &caller)?);
     rules.extend(scope_rule(rule, &caller, subject, is_public)?);
@@ -238,6 +247,41 @@ where
         target: target(found.without_caller()),
         is_public: found.is_public(),
     })
+}
+
+/// What the organization asks of how a person signs in. A question names no session: it is of one that meets
+/// the rules, if the person can begin one.
+fn sign_in_rules(view: &View, caller: &Caller, is_public: bool) -> Result<Vec<ExplainedRule>> {
+    let (user, mut rules) = (caller.user(), Vec::new());
+    let required = view.get::<RequiredProvider>(&view.org())?;
+    let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user)?;
+    let is_accepted = |link: &SignInLink| {
+        required.as_ref().is_none_or(|required| required.providers.contains(&link.provider))
+    };
+    let is_linked = links.iter().any(is_accepted);
+    if let Some(required) = &required {
+        let (outcome, reason) = match required.break_glass == user {
+            _ if is_public => (Ok(()), "anyone may read it"),
+            true => (Ok(()), "they are the owner who is let in with a password"),
+            false if is_linked => {
+                (Ok(()), "in a session that they begin with the required provider")
+            }
+            false => (Err(required.missing()), ""),
+        };
+        rules.push(ExplainedRule::of(AccessRule::Provider, outcome, reason)?);
+    }
+    if requires_second_factor(view, view.org())? {
+        let (outcome, reason) = match caller.require_second_factor() {
+            _ if is_public => (Ok(()), "anyone may read it"),
+            Ok(()) => (Ok(()), "they have a second factor"),
+            Err(_) if is_linked => {
+                (Ok(()), "in a session that they begin with a provider, which needs none")
+            }
+            refused => (refused, ""),
+        };
+        rules.push(ExplainedRule::of(AccessRule::SecondFactor, outcome, reason)?);
+    }
+    Ok(rules)
 }
 
 /// What the role says.

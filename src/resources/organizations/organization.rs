@@ -9,8 +9,9 @@ use std::ops::ControlFlow;
 
 use crate::api::{Input, OrganizationCreators, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    BY_ORG, BY_SLUG, Caller, Membership, Organization, Role, SESSION, SESSION_ADMIN,
-    SecondFactorRule, User, has_second_factor, is_installation_admin, requires_second_factor,
+    BY_ORG, BY_SLUG, Caller, Credential, Membership, Organization, Role, SESSION, SESSION_ADMIN,
+    SecondFactorRule, User, has_second_factor, is_installation_admin, is_of_accepted_provider,
+    requires_second_factor,
 };
 use crate::base::{Error, Id, Name, Result, Slug, Time};
 use crate::store::{Key as _, ListSource, Order, Org, Page, Tx, View};
@@ -236,7 +237,12 @@ fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result
     if let Some(rule) = rule {
         return tx.remove(&rule);
     }
-    if !has_second_factor(&tx.view(), caller.user())? {
+    let view = tx.view();
+    let is_let_in = match caller.identity.credential {
+        Credential::Session(session) => is_of_accepted_provider(&view, org, session)?,
+        Credential::Key { .. } => false,
+    };
+    if !is_let_in && !has_second_factor(&view, caller.user())? {
         return Err(Error::conflict(
             "no_second_factor",
             "turn your own second factor on first: you would shut yourself out",
@@ -259,10 +265,11 @@ pub(super) fn routes() -> Vec<Route> {
 #[cfg(test)]
 mod tests {
     use super::super::second_factor::tests::guarded;
+    use super::super::sessions::require_session;
     use super::super::tests::{session, with_password};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{Authenticator, BY_ORG, RawCredential, Tokens};
+    use crate::auth::{Authenticator, ProviderSession, RawCredential, Tokens};
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
     use serde_json::json;
@@ -325,6 +332,22 @@ mod tests {
         };
         let none = require(&fixture.owner, true);
         assert_eq!(none, Some((Kind::Conflict, "no_second_factor")));
+        // A session that was begun with a provider needs none.
+        let store = &fixture.store;
+        let token = session(store, &with_password(&fixture, &fixture.owner));
+        let credential = RawCredential::Token(token);
+        let enter = |view: &View| {
+            let authenticator = Authenticator::new(Tokens::new(store.keys()));
+            authenticator.authorize_in(view, &credential, fixture.org)
+        };
+        let caller = store.read_now(Id::NIL, enter).unwrap();
+        let session_id = require_session(&caller.identity);
+        let begin = move |tx: &mut Tx| {
+            tx.put(&ProviderSession { session: session_id, provider: "kc".into() })
+        };
+        store.write_blocking(Id::NIL, begin).unwrap();
+        assert_eq!(require(&Principal::Caller(caller), true), None);
+        assert_eq!(require(&fixture.owner, false), None);
         let ada = guarded(&fixture, &fixture.owner);
         assert_eq!(require(&fixture.member, true), Some((Kind::Forbidden, "owner_required")));
         assert_eq!(require(&fixture.member, false), None, "it is so");

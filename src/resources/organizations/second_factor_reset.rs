@@ -12,7 +12,6 @@ use crate::outbox::{
     Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
 };
 use crate::outside::mail::{Mail, inert};
-use crate::resources::mail_budget::{self, CountedFor};
 use crate::store::Tx;
 
 pub(super) const RESOURCE: Resource = Resource { routes, jobs: &[NOTICE], ..Resource::EMPTY };
@@ -32,16 +31,10 @@ fn reset(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     if !reset_second_factor(tx, user)? {
         return Err(Error::no_such("second factor").at("userId"));
     }
+    // Whatever mails were sent: who resets it must not be able to keep it from the person. There is one for
+    // each time that they turn it on.
     if req.server.sends_mail {
-        let (org, by) = (tx.org(), caller.user());
-        let counted = [
-            CountedFor::Reader(org, &target.email),
-            CountedFor::Person(by),
-            CountedFor::Organization(org),
-        ];
-        if mail_budget::take(tx, &counted)? {
-            enqueue(tx, &NOTICE, user.cast(), Some(by.cast()), tx.now())?;
-        }
+        enqueue(tx, &NOTICE, user.cast(), Some(caller.user().cast()), tx.now())?;
     }
     let done = Deleted::new(user);
     Ok(match ResourceRef::of("member", user) {

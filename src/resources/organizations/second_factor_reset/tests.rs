@@ -4,8 +4,9 @@ use super::super::second_factor::tests::guarded;
 use super::*;
 use crate::auth::{SecondFactor, has_second_factor};
 use crate::base::Kind;
+use crate::resources::mail_budget::{self, CountedFor};
 use crate::resources::testing::{Fixture, user};
-use crate::store::ListSource;
+use crate::store::{ListSource, View};
 
 fn refusal<T>(done: Result<T>) -> (Kind, &'static str) {
     let error = done.err().expect("it is refused");
@@ -56,6 +57,28 @@ fn who_resets_it_is_who_may_make_a_link_for_a_new_password() {
     let (_, eve) = fixture.other_org("initech");
     let foreign = refusal(fixture.write_as(&fixture.owner, reset, user(&eve), ()));
     assert_eq!(foreign.0, Kind::NotFound);
+}
+
+#[test]
+fn the_person_is_told_however_many_mails_were_sent() {
+    let fixture = Fixture::new();
+    let ben = guarded(&fixture, &fixture.member).user;
+    let (org, by, id) = (fixture.org, user(&fixture.owner), ben.id);
+    // The admin who resets it uses up what they and the organization may have mailed.
+    let spend = move |tx: &mut Tx| {
+        let counted = [
+            CountedFor::Reader(org, &ben.email),
+            CountedFor::Person(by),
+            CountedFor::Organization(org),
+        ];
+        while mail_budget::take(tx, &counted)? {}
+        Ok(())
+    };
+    fixture.store.write_blocking(org, spend).unwrap();
+    fixture.write_as(&fixture.owner, reset, id, ()).unwrap();
+    let jobs = |view: &View| view.all::<Job>(ListSource::TABLE, &());
+    let jobs = fixture.store.read_now(fixture.org, jobs).unwrap();
+    assert!(jobs.iter().any(|job| job.kind == NOTICE.kind));
 }
 
 #[test]
