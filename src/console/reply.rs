@@ -103,11 +103,6 @@ impl Reply {
         self
     }
 
-    /// Goes to a page of another server.
-    pub fn to_provider(url: impl Into<String>) -> Self {
-        Reply::see_other(url)
-    }
-
     /// Changes the session.
     pub fn session(mut self, change: SessionChange) -> Self {
         self.session = change;

@@ -105,7 +105,7 @@ fn an_answer_that_was_used_or_is_of_another_browser_signs_nobody_in() {
     let url = grace.get("/sign-in/oidc/kc?return=https%3A%2F%2Fevil.test").location().to_string();
     let back = provider.sign_in(&url, person("grace"), "ES256");
     // Mallory has intercepted it, and has begun a sign-in of their own, or none.
-    led_to(&mallory, &back).shows("begun no sign-in");
+    led_to(&mallory, &back).shows("begun in another browser");
     mallory.get("/sign-in/oidc/kc").location();
     assert_eq!(led_to(&mallory, &back).status, 409);
     let attempt = grace.cookies.borrow().clone();

@@ -70,21 +70,20 @@ async fn begin(visit: &Visit) -> Result<Reply> {
         "returnTo": return_to,
     });
     match visit.api.post::<BegunSignIn>("/auth/providers/begin", body).await {
-        Ok(begun) => Ok(Reply::to_provider(begun.url).keep(Cookie::Attempt, begun.attempt)),
+        Ok(begun) => Ok(Reply::see_other(begun.url).keep(Cookie::Attempt, begun.attempt)),
         Err(error) => sign_in::form(visit, &return_to, "", Some(&error)).await,
     }
 }
 
 async fn finish(visit: &Visit) -> Result<Reply> {
     let (provider, state) = (visit.param(0), visit.query.get("state"));
-    let mut body = json!({"provider": provider, "attempt": visit.attempt, "state": state});
+    // Without the cookie the API says what it says of an attempt of another browser.
+    let attempt = if visit.attempt.is_empty() { "none" } else { &visit.attempt };
+    let mut body = json!({"provider": provider, "attempt": attempt, "state": state});
     for name in ["code", "iss", "error"] {
         if let Some(value) = visit.query.some(name) {
             body[name] = json!(value);
         }
-    }
-    if visit.attempt.is_empty() {
-        return sign_in::form(visit, "/", "", Some(&not_begun())).await;
     }
     match visit.api.post::<Finished>("/auth/providers/finish", body).await {
         Ok(Finished { session: Nullable(Some(begun)), return_to, .. }) => {
@@ -100,14 +99,6 @@ async fn finish(visit: &Visit) -> Result<Reply> {
             Ok(sign_in::form(visit, "/", "", Some(&error)).await?.keep(Cookie::Attempt, ""))
         }
     }
-}
-
-/// The error of an answer that this browser has not asked for.
-fn not_begun() -> Error {
-    Error::conflict(
-        "sign_in_expired",
-        "this browser has begun no sign-in with a provider, or took longer than ten minutes; begin again",
-    )
 }
 
 async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
