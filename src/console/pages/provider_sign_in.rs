@@ -13,7 +13,6 @@ use crate::auth::oidc::Confirmation;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::cookies::Cookie;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::guard::local;
@@ -78,7 +77,7 @@ async fn begin(visit: &Visit) -> Result<Reply> {
 async fn finish(visit: &Visit) -> Result<Reply> {
     let (provider, state) = (visit.param(0), visit.query.get("state"));
     // Without the cookie the API says what it says of an attempt of another browser.
-    let attempt = if visit.attempt.is_empty() { "none" } else { &visit.attempt };
+    let attempt = if visit.attempt.is_empty() { "none" } else { visit.attempt.as_str() };
     let mut body = json!({"provider": provider, "attempt": attempt, "state": state});
     for name in ["code", "iss", "error"] {
         if let Some(value) = visit.query.some(name) {
