@@ -95,8 +95,8 @@ enum AccessRule {
     /// Whether they sign in with the provider that the organization requires. Only of a person, where it
     /// requires one.
     Provider,
-    /// Whether they have the second factor that the organization requires. Only of a person, where it requires
-    /// one.
+    /// Whether they have the second factor that the organization requires. Only of a person, where it
+    /// requires one.
     SecondFactor,
     /// The role in the organization.
     Role,

@@ -54,7 +54,8 @@ impl Output for Settings {
     "examples" = [{"domains": []}],
 ))]
 pub(super) struct NewSignInSettings {
-    /// An owner with a password and a second factor, who is let in with them; without one nobody must sign in with a provider.
+    /// An owner with a password and a second factor, who is let in with them; without one nobody must sign
+    /// in with a provider.
     break_glass_user_id: Option<Id<User>>,
     /// The names of the providers with which the others must sign in; without any, all that the server has
     /// now. Of no effect without `breakGlassUserId`.
