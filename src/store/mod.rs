@@ -196,6 +196,12 @@ impl Store {
         store.through(Arc::new(rehearsal::Rehearsing::new(store.engine.clone(), seed)))
     }
 
+    /// Returns the same store, which runs all attempts once more than needed.
+    #[cfg(test)]
+    pub fn rehearsing_all(&self) -> Self {
+        self.through(Arc::new(rehearsal::Rehearsing::all(self.engine.clone())))
+    }
+
     /// Returns the source of time, ids and randomness.
     pub fn clock(&self) -> &Clock {
         &self.context.clock

@@ -6,22 +6,28 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::engine::{Attempt, Engine, NextReader, Reader, Snapshot, StoreMeters, Terms};
 use crate::base::Result;
 
-/// Another engine, in which about half of all attempts run once more than needed: before they are
+/// Another engine, in which about half of all attempts, or all, run once more than needed: before they are
 /// submitted, over the newest state. What they return then is thrown away.
 pub struct Rehearsing {
     engine: Arc<dyn Engine>,
-    /// The state of a xorshift: enough to be irregular.
-    state: Mutex<u64>,
+    /// The state of a xorshift: enough to be irregular. `None`: all.
+    state: Option<Mutex<u64>>,
 }
 
 impl Rehearsing {
     /// The same seed makes the same choices.
     pub fn new(engine: Arc<dyn Engine>, seed: u64) -> Self {
-        Rehearsing { engine, state: Mutex::new(seed | 1) }
+        Rehearsing { engine, state: Some(Mutex::new(seed | 1)) }
+    }
+
+    /// One in which all attempts run once more.
+    pub fn all(engine: Arc<dyn Engine>) -> Self {
+        Rehearsing { engine, state: None }
     }
 
     fn chooses(&self) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(state) = &self.state else { return true };
+        let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
         *state ^= *state << 13;
         *state ^= *state >> 7;
         *state ^= *state << 17;

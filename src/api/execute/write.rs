@@ -91,6 +91,8 @@ async fn write_calling(
             let (shared, known, asked) = (shared.clone(), round.known(), asked.clone());
             let progress = progress.clone();
             move |tx: &mut Tx| {
+                // Those of a run before, if this one is refused before the operation.
+                *asked.lock().map_err(|_| too_many_rounds())? = PendingCalls::default();
                 let (transaction, operation) = &*shared;
                 transaction.run(tx, &progress, |tx, who| {
                     let mut calls = Calls::new(known.clone()).at(progress.position.clone());

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 
@@ -30,6 +31,28 @@ fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outco
     let note = Note { id: tx.new_id(), text };
     tx.insert(&note)?;
     Ok(Outcome::Done(note))
+}
+
+/// Where everybody is signed out during the next run of `fetch_meanwhile`.
+static MEANWHILE: Mutex<Option<Store>> = Mutex::new(None);
+
+/// Does the same as `fetch`; another request signs everybody out during its first run.
+fn fetch_meanwhile(
+    tx: &mut Tx,
+    req: &Req<(), NewNote>,
+    calls: &mut Calls,
+) -> Result<Outcome<Note>> {
+    let outcome = fetch(tx, req, calls);
+    if let Some(store) = MEANWHILE.lock().unwrap().take() {
+        let sign_out = |tx: &mut Tx| {
+            let sessions = tx.view().all::<Session>(ListSource::TABLE, &())?;
+            sessions.iter().try_for_each(|session| tx.remove(session))
+        };
+        // A thread of a runtime may not block.
+        let signed_out = std::thread::spawn(move || store.write_blocking(Id::NIL, sign_out));
+        signed_out.join().unwrap().unwrap();
+    }
+    outcome
 }
 
 const UPLOADED: Upload = Upload { max_bytes: 1024 * 1024, media_types: &["text/plain"] };
@@ -83,9 +106,20 @@ fn ada() -> Email {
 
 /// A fixture with routes of every kind, and so many requests per second allowed.
 async fn fixture(rate: u32) -> Fixture {
+    fixture_over(rate, Store::clone).await
+}
+
+/// The same over another engine of its store.
+async fn fixture_over(rate: u32, other: impl FnOnce(&Store) -> Store) -> Fixture {
     let fixture = Fixture::new().await;
     let more = [
         Route::post("/notes/fetch", MEMBER, "note.fetch", op::write(op::calling(30, fetch))),
+        Route::post(
+            "/notes/fetch/meanwhile",
+            MEMBER,
+            "note.fetch_meanwhile",
+            op::write(op::calling(1, fetch_meanwhile)),
+        ),
         Route::put("/notes/text", MEMBER, "note.upload", op::upload(UPLOADED, upload)),
         Route::get(
             "/notes/{noteId}/text",
@@ -95,7 +129,7 @@ async fn fixture(rate: u32) -> Fixture {
         ),
         Route::post("/password", ANYONE, "password.set", op::hash(prepare, set_password)),
     ];
-    let store = fixture.executor.store.clone();
+    let store = other(&fixture.executor.store);
     let allow_private = vec!["127.0.0.0/8".parse().unwrap()];
     let executor = Arc::new(Executor::new(ExecutorConfig {
         system: Arc::default(),
@@ -136,6 +170,19 @@ async fn a_route_with_calls_commits_only_the_run_that_knows_all_results() {
     let refused = fixture.call("note.fetch", &[], json!({"text": "no address"}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Conflict, "failed"));
     assert_eq!(fixture.notes(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_is_refused_makes_no_calls_of_the_run_before() {
+    let fixture = fixture_over(0, Store::rehearsing_all).await;
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", peer.local_addr().unwrap());
+    *MEANWHILE.lock().unwrap() = Some(fixture.executor.store.clone());
+    let refused = fixture.call("note.fetch_meanwhile", &[], json!({"text": url}), |_| ()).await;
+    assert_eq!(refusal(refused).0, Kind::Unauthenticated);
+    assert!(MEANWHILE.lock().unwrap().is_none());
+    peer.set_nonblocking(true).unwrap();
+    assert!(peer.accept().is_err(), "it was called");
 }
 
 #[tokio::test]
