@@ -135,6 +135,21 @@ impl<T> FairQueue<T> {
         }
         Some(item)
     }
+
+    /// Removes what is wanted of each lane, up to its first item that is not.
+    pub fn remove(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut removed = Vec::new();
+        for lane in self.turns.clone() {
+            removed.extend(std::iter::from_fn(|| self.pop_of(lane, &is_wanted)));
+        }
+        removed
+    }
+
+    /// All items, in no order.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        let lanes = self.lanes.values_mut();
+        lanes.flat_map(|waiting| waiting.items.iter_mut().map(|(item, _)| item))
+    }
 }
 
 #[cfg(test)]
@@ -191,6 +206,19 @@ mod tests {
         assert_eq!(queue.pop_of([2; 16], |_| true), Some("b1"));
         assert_eq!(queue.pop_in(|lane| *lane != [1; 16]), Some("c1"));
         assert_eq!(drain(&mut queue), ["a2", "a3"]);
+        assert!(queue.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
+    }
+
+    #[test]
+    fn what_is_wanted_of_all_lanes_is_removed_up_to_what_is_not() {
+        let mut queue = FairQueue::new(WIDE);
+        for (lane, item) in [(1, "a1"), (2, "b1"), (1, "a2"), (1, "a3"), (3, "c1"), (2, "b2")] {
+            queue.push([lane; 16], 1, item).unwrap();
+        }
+        queue.iter_mut().filter(|item| item.starts_with('b')).for_each(|item| *item = "changed");
+        assert_eq!(queue.remove(|item| ["a1", "a3", "c1"].contains(item)), ["a1", "c1"]);
+        assert_eq!((queue.len(), queue.bytes()), (4, 4));
+        assert_eq!(queue.remove(|_| true), ["a2", "a3", "changed", "changed"]);
         assert!(queue.is_empty() && queue.lanes.is_empty() && queue.turns.is_empty());
     }
 

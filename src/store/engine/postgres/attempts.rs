@@ -10,7 +10,7 @@ use super::super::group_commit::{complete, outcome_unknown};
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::access;
 use super::connection::{Commit, Connection, Rows};
-use super::failure::{Failure, too_long, too_many_wait};
+use super::failure::{Failure, too_many_wait};
 use super::group::Group;
 use super::membership::Member;
 use super::queue::Waiting;
@@ -29,10 +29,10 @@ pub const MAX_TIME: Duration = Duration::from_secs(25);
 /// be.
 const RESOLVE_TIME: Duration = Duration::from_secs(15);
 
-/// After 3 conflicts a heavy attempt runs while no group of its lane does.
+/// After 3 conflicts a heavy attempt runs while nothing else of its lane does.
 const MAX_CONFLICTS: usize = 3;
 
-/// After 6 conflicts it runs while no group of this server does: those of the same organization may
+/// After 6 conflicts it runs while nothing else of this server does: those of the same organization may
 /// be of another lane (what the server does by itself), and while a store is small what has nothing to
 /// do with each other conflicts too. An attempt that others overlap again and again would never end.
 const MAX_CONFLICTS_IN_LANE: usize = 6;
@@ -84,20 +84,16 @@ impl Shared {
                 hold = self.queue.hold(lane, deadline);
             }
             pause(&next);
-            let alone = match conflicts >= MAX_CONFLICTS_IN_LANE {
-                true => self.queue.hold_all(deadline),
-                false => {
-                    self.queue.wait_for_all(deadline);
-                    None
-                }
-            };
+            let is_alone = conflicts >= MAX_CONFLICTS_IN_LANE;
+            let run = self.queue.run_heavy(lane, hold.is_some(), is_alone, deadline);
             next = self.run_group(next);
-            drop(alone);
+            drop(run);
         }
     }
 
-    /// Runs attempts in one transaction, which were submitted before. Returns those that are to run in
-    /// another, in their order; all others are completed or given back.
+    /// Runs attempts in one transaction, which were submitted before. Those of several that it does not get
+    /// to are put back at once; returns those of it that are to run in another, in their order, which come
+    /// before them. All others are completed or given back.
     fn run_group(self: &Arc<Self>, waiting: Vec<Waiting>) -> Vec<Waiting> {
         let (waiting, ended): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|one| self.may_run(one));
@@ -110,6 +106,8 @@ impl Shared {
         let kind = Kind { begin: self.begin_write(), writes: true };
         let reader = TransactionReader::new(self.clone(), kind, deadline, None);
         let Group { members, writes, rest, .. } = Group::run(waiting, &reader);
+        // Before the commit: if that hangs, what has no time left is given up in the queue.
+        self.queue.put_back(rest);
         let mut told = Told { topics: Vec::new(), slot: None };
         let end = match reader.finish() {
             Err(failure) => End::Failed(failure),
@@ -119,7 +117,7 @@ impl Shared {
             }
             Ok(connection) if Instant::now() > deadline => {
                 self.abandon(connection);
-                End::Failed(Failure::Refused(too_long()))
+                End::Failed(Failure::TooLong)
             }
             Ok(connection) => {
                 let lease = members.first().and_then(|one| one.waiting.lease.clone());
@@ -127,23 +125,21 @@ impl Shared {
                 self.write(connection, writes, terms, &mut told)
             }
         };
-        let mut again = Vec::new();
-        match end {
+        let again = match end {
             End::Completed(end) => {
                 members.into_iter().for_each(|one| one.complete(&end));
+                Vec::new()
             }
             End::Failed(failure) => {
-                again = members.into_iter().map(|one| one.waiting).collect();
-                again = self.after_failure(failure, again);
+                self.after_failure(failure, members.into_iter().map(|one| one.waiting).collect())
             }
-        }
+        };
         // Last: who follows what is committed goes no further than the ids of attempts that are not
         // completed.
         self.signals.notify(&told.topics);
         if let Some(slot) = &told.slot {
             self.notifications.add(slot, &told.topics);
         }
-        again.extend(rest);
         again
     }
 
@@ -175,8 +171,13 @@ impl Shared {
     /// Returns those of the attempts whose transaction failed so that are to run again; completes the
     /// others.
     fn after_failure(&self, failure: Failure, mut group: Vec<Waiting>) -> Vec<Waiting> {
-        for waiting in &mut group {
-            waiting.last = Some(failure.clone());
+        // It may be for one of them, of which the others are not told.
+        let is_of_one = matches!(failure, Failure::Refused(_) | Failure::TooLong);
+        if group.len() == 1 || !is_of_one {
+            group.iter_mut().for_each(|waiting| waiting.last = Some(failure.clone()));
+        }
+        if matches!(failure, Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)) {
+            self.queue.tell(&failure);
         }
         let is_final = match failure {
             Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)
@@ -184,6 +185,8 @@ impl Shared {
             {
                 true
             }
+            // The time of the oldest is over. Others have some left, and may have been alone in this.
+            Failure::TooLong => false,
             // It has waited for four seconds already.
             Failure::Stale | Failure::Blocked => false,
             // A duplicate has just been inserted by somebody else.
@@ -410,3 +413,6 @@ impl Attempt for Batch {
         let _ = self.end.send(Err(Error::internal("a batch was given back")));
     }
 }
+
+#[cfg(test)]
+mod tests;

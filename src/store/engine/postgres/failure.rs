@@ -28,6 +28,8 @@ pub enum Failure {
     Removed,
     /// Another node has the lease that this needs.
     Fenced,
+    /// It has read for as long as the attempts that it is for may take.
+    TooLong,
     /// It fails for another reason and would fail again.
     Refused(Error),
 }
@@ -76,6 +78,7 @@ impl Failure {
             Failure::Stale => unavailable().detail("the slot is another one"),
             Failure::Removed => unavailable().detail("this server was removed from the store"),
             Failure::Fenced => unavailable().detail(LEASE_LOST),
+            Failure::TooLong => too_long(),
             Failure::Refused(error) => error.clone(),
         }
     }

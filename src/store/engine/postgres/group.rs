@@ -22,17 +22,24 @@
 //! - **Fencing.** A group is of one lease, or of none: if it is fenced, all of it needs the lease that was
 //!   lost.
 //! - **The fault of one** is not that of the others. Who is over its budget leaves at once. If the server
-//!   refuses the writes, each runs in a group of its own. After several conflicts groups are halved, so that
-//!   who conflicts with others again and again is soon alone.
+//!   refuses the writes, each runs in a group of its own, and is told only what it is refused there. After
+//!   several conflicts groups are halved, so that who conflicts with others again and again is soon alone.
 //! - **Time.** After the first attempt the others together take as long as it did, within bounds: who is not
 //!   done then leaves, and is the first of the next group. No read begins after the deadline of the one that
-//!   was submitted first, and its time for the commit is that of all.
+//!   was submitted first, and its time for the commit is that of all: if it is over the others run again,
+//!   with their own.
+//! - **Who waits is not forgotten.** Those that a group does not get to are in the queue again before it is
+//!   committed. There all are told if the database server is away, so that they say so who never ran; and
+//!   while the outcome of a commit is sought, those are given up whose time is over.
+//! - **The first has no bound in time** but its budget and its deadline, and no other group of its lane runs
+//!   meanwhile. What the server does by itself is one lane, and so is all that comes without a credential:
+//!   of each there is one group at a time, for all organizations.
 //! - **Nobody else's business.** An attempt whose caller has gone runs as any other. Ids stay marked as not
 //!   committed until their attempt is completed, and only then others hear of the commit: of all its topics,
 //!   with one slot.
 //!
-//! Groups of other lanes, heavy attempts and other servers run beside it: what they do to each other the
-//! database server finds out.
+//! Groups of other lanes, heavy attempts that hold nothing and other servers run beside it: what they do to
+//! each other the database server finds out.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

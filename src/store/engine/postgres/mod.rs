@@ -55,7 +55,6 @@ mod tls;
 mod url;
 mod waiting;
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -76,20 +75,14 @@ use super::metrics::StoreMeters;
 use super::{Attempt, Engine, Reader, SeenNodes, Snapshot, Terms, WorkLeases};
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
-use access::AccessVersions;
 use bootstrap::BootstrapTerms;
 use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
 use heartbeat::Heartbeat;
-use membership::Member;
-use missed_notifications::MissedNotifications;
-use notifications::Notifications;
 use notifier::Notifier;
 use pool::Pool;
-use queue::Queue;
 use reader::{Kind, TransactionReader};
 use shared::{OPEN_TIME, Shared, start_runtime};
-use tables::Tables;
 
 /// Threads that run light attempts. Each has a connection; the database server commits those that
 /// come at once together.
@@ -138,28 +131,8 @@ impl Postgres {
         let may_lead = node.as_ref().is_some_and(|node| node.may_lead);
         let member = node.map(|node| node.member).or(owner.map(|owner| owner.0));
         let connector = Connector::new(url, schema, runtime.handle().clone());
-        let meters = Arc::<StoreMeters>::default();
-        let shared = Arc::new(Shared {
-            pool: Pool::new(connector),
-            tables: Tables::default(),
-            queue: Queue::new(meters.clone()),
-            signals,
-            meters,
-            token: member.as_ref().map_or_else(slot::fresh, Member::token),
-            member: member.clone(),
-            control,
-            may_lead,
-            is_removed: watch::channel(false).0,
-            lease: Mutex::default(),
-            leases: watch::channel(None).0,
-            nodes: watch::channel(Vec::new()).0,
-            notifications: Notifications::default(),
-            notifies_nodes: is_node,
-            missed_notifications: MissedNotifications::default(),
-            access_versions: AccessVersions::default(),
-            unanswered: Unanswered::default(),
-            commits_hang: AtomicBool::default(),
-        });
+        let shared = Shared::new(connector, signals, member.clone());
+        let shared = Arc::new(Shared { control, may_lead, notifies_nodes: is_node, ..shared });
         let mut engine = Postgres {
             shared: shared.clone(),
             threads: Mutex::default(),

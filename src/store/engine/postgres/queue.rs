@@ -1,8 +1,9 @@
 //! The light attempts that wait for a thread, organizations in turns, and are handed out in groups: those of
 //! a lane that wait at the same moment. A lane has one group at a time: the next would conflict with it.
 //!
-//! Heavy attempts run beside the groups, until one has conflicted several times. Then no group of its lane
-//! begins before it is over, and after more conflicts it runs while no group of this server does.
+//! Heavy attempts run beside the groups and each other, until one has conflicted several times. Then nothing
+//! else of its lane begins before it is over, neither a group nor a run of a heavy attempt, and after more
+//! conflicts it runs while nothing else of this server does.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -41,7 +42,8 @@ pub struct Waiting {
     pub conflicts: usize,
     /// Whether the writes of its last group were refused, which may have been for those of another.
     pub must_be_single: bool,
-    /// Why its last run failed: what its caller is told if there is no time for another.
+    /// Why its last run failed, or why it could not run: what its caller is told if there is no time for
+    /// another.
     pub last: Option<Failure>,
 }
 
@@ -76,9 +78,11 @@ struct State {
     waiting: FairQueue<Waiting>,
     /// The lanes that have a group.
     running: HashSet<Lane>,
-    /// The lanes in which no group begins.
+    /// The lane of each run of a heavy attempt.
+    heavy: Vec<Lane>,
+    /// The lanes of which a heavy attempt keeps all else from beginning.
     held: HashSet<Lane>,
-    /// Whether none begins at all.
+    /// Whether one runs alone: nothing else begins at all.
     is_all_held: bool,
     is_closed: bool,
 }
@@ -86,6 +90,15 @@ struct State {
 impl State {
     fn may_begin(&self, lane: Lane) -> bool {
         !self.is_all_held && !self.held.contains(&lane) && !self.running.contains(&lane)
+    }
+
+    /// Whether a heavy attempt may run, or hold its lane.
+    fn may_begin_heavy(&self, lane: Lane, has_hold: bool) -> bool {
+        !self.is_all_held && (has_hold || !self.held.contains(&lane))
+    }
+
+    fn is_idle(&self, lane: Lane) -> bool {
+        !self.running.contains(&lane) && !self.heavy.contains(&lane)
     }
 
     fn has_next(&self) -> bool {
@@ -123,14 +136,18 @@ pub struct GroupRun<'a> {
     lane: Lane,
 }
 
-/// Keeps groups of a lane from beginning until it is dropped.
+/// A run of a heavy attempt, which ends when this is dropped.
+pub struct HeavyRun<'a> {
+    queue: &'a Queue,
+    lane: Lane,
+    is_alone: bool,
+}
+
+/// Keeps all others of a lane from beginning until it is dropped.
 pub struct LaneHold<'a> {
     queue: &'a Queue,
     lane: Lane,
 }
-
-/// Keeps all groups from beginning until it is dropped.
-pub struct AllHold<'a>(&'a Queue);
 
 impl Queue {
     /// Creates an empty queue.
@@ -138,6 +155,7 @@ impl Queue {
         let state = State {
             waiting: FairQueue::new(WAITING),
             running: HashSet::new(),
+            heavy: Vec::new(),
             held: HashSet::new(),
             is_all_held: false,
             is_closed: false,
@@ -204,14 +222,21 @@ impl Queue {
         self.count(&state);
     }
 
-    /// Removes all that waits.
-    pub fn drain(&self) -> Vec<Waiting> {
+    /// Removes what waits that `is_over` accepts, of each lane until the first that it does not.
+    pub fn remove(&self, is_over: impl Fn(&Waiting) -> bool) -> Vec<Waiting> {
         let mut state = self.lock();
-        let all = std::iter::from_fn(|| state.waiting.pop()).collect();
+        let removed = state.waiting.remove(is_over);
         self.count(&state);
         drop(state);
         self.filled.notify_all();
-        all
+        removed
+    }
+
+    /// Notes why what waits cannot run now, unless it has failed itself.
+    pub fn tell(&self, failure: &Failure) {
+        for waiting in self.lock().waiting.iter_mut() {
+            waiting.last.get_or_insert_with(|| failure.clone());
+        }
     }
 
     /// Closes the queue: what waits is still handed out.
@@ -227,35 +252,40 @@ impl Queue {
 
     // ── Heavy attempts ───────────────────────────────────────────────────────
 
-    /// Keeps groups of the lane from beginning, when nobody else does, and waits for the one under way.
+    /// Keeps all others of the lane from beginning, when nobody else does, and waits for those under way.
     /// `None` if another keeps them from it until `until`.
     pub fn hold(&self, lane: Lane, until: Instant) -> Option<LaneHold<'_>> {
-        let mut state = self.wait(until, |state| !state.held.contains(&lane));
-        if !state.held.insert(lane) {
+        let mut state = self.wait(until, |state| state.may_begin_heavy(lane, false));
+        if !state.may_begin_heavy(lane, false) {
             return None;
         }
+        state.held.insert(lane);
         let hold = LaneHold { queue: self, lane };
         drop(state);
-        drop(self.wait(until, |state| !state.running.contains(&lane)));
+        drop(self.wait(until, |state| state.is_idle(lane)));
         Some(hold)
     }
 
-    /// Keeps all groups from beginning, when nobody else does, and waits for those under way, but not
-    /// for one that hangs. `None` if another keeps them from it until `until`.
-    pub fn hold_all(&self, until: Instant) -> Option<AllHold<'_>> {
-        let mut state = self.wait(until, |state| !state.is_all_held);
-        if std::mem::replace(&mut state.is_all_held, true) {
-            return None;
+    /// Begins a run of a heavy attempt, when nobody else keeps it from that, at the latest at `until`. One
+    /// that is to be alone keeps all others from beginning, and waits for those under way, but not for one
+    /// that hangs.
+    pub fn run_heavy(
+        &self,
+        lane: Lane,
+        has_hold: bool,
+        is_alone: bool,
+        until: Instant,
+    ) -> HeavyRun<'_> {
+        let mut state = self.wait(until, |state| state.may_begin_heavy(lane, has_hold));
+        let is_alone = is_alone && !state.is_all_held;
+        if is_alone {
+            state.is_all_held = true;
+            drop(state);
+            let is_drained = |state: &State| state.running.is_empty() && state.heavy.is_empty();
+            state = self.wait(Instant::now() + DRAIN_TIME, is_drained);
         }
-        let hold = AllHold(self);
-        drop(state);
-        drop(self.wait(Instant::now() + DRAIN_TIME, |state| state.running.is_empty()));
-        Some(hold)
-    }
-
-    /// Waits while another runs alone, at most until `until`.
-    pub fn wait_for_all(&self, until: Instant) {
-        drop(self.wait(until, |state| !state.is_all_held));
+        state.heavy.push(lane);
+        HeavyRun { queue: self, lane, is_alone }
     }
 
     fn wait(&self, until: Instant, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
@@ -281,11 +311,18 @@ impl Drop for LaneHold<'_> {
     }
 }
 
-impl Drop for AllHold<'_> {
+impl Drop for HeavyRun<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_all_held = false;
-        self.0.filled.notify_all();
-        self.0.released.notify_all();
+        let mut state = self.queue.lock();
+        if let Some(own) = state.heavy.iter().position(|lane| *lane == self.lane) {
+            state.heavy.swap_remove(own);
+        }
+        if self.is_alone {
+            state.is_all_held = false;
+            self.queue.filled.notify_all();
+        }
+        drop(state);
+        self.queue.released.notify_all();
     }
 }
 

@@ -158,9 +158,7 @@ impl TransactionReader {
         }
         let rows = match &state.connection {
             // It holds its turn meanwhile, and could not be committed in time.
-            Some(_) if self.kind.writes && Instant::now() > self.deadline => {
-                Err(Failure::Refused(too_long()))
-            }
+            Some(_) if self.kind.writes && Instant::now() > self.deadline => Err(Failure::TooLong),
             Some(connection) => {
                 self.shared.meters.round_trips.add_one();
                 connection.query(statement(&connection.statements), params)

@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Instant;
 
+use super::attempts::MAX_TIME;
 use super::connection::{Commit, Connection, STATEMENT_TIME};
 use super::failure::Failure;
 use super::membership::TABLE;
@@ -100,6 +101,7 @@ impl Shared {
         let mut tried = Tried { instead: Vec::new(), after: vec![new] };
         let mut blocked_tries = 0;
         while Instant::now() < deadline {
+            self.give_up_what_is_over();
             match self.try_resolve(slot, &mut tried, deadline) {
                 Ok(Some(resolved)) => return resolved,
                 Ok(None) | Err(Failure::Conflict) => {}
@@ -117,7 +119,13 @@ impl Shared {
                 }
             }
         }
+        self.give_up_what_is_over();
         Resolved::Unknown
+    }
+
+    /// Completes what waits, perhaps for this, and has no time left.
+    fn give_up_what_is_over(&self) {
+        self.give_up(self.queue.remove(|waiting| Instant::now() >= waiting.submitted + MAX_TIME));
     }
 
     /// Tries once to change the slot; `None` if this was not answered either.

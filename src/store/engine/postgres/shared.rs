@@ -12,7 +12,7 @@ use super::super::metrics::StoreMeters;
 use super::super::work_lease::LEASE_LOST;
 use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::access::AccessVersions;
-use super::connection::{Commit, Connection, STATEMENT_TIME};
+use super::connection::{Commit, Connection, Connector, STATEMENT_TIME};
 use super::failure::{Failure, too_many_wait};
 use super::membership::Member;
 use super::missed_notifications::MissedNotifications;
@@ -20,7 +20,7 @@ use super::notifications::Notifications;
 use super::pool::Pool;
 use super::queue::{Queue, Waiting};
 use super::settings::Control;
-use super::slot::{Resolved, Slots, Token};
+use super::slot::{Resolved, Slots, Token, fresh};
 use super::sql;
 use super::tables::Tables;
 use crate::base::{Error, Result};
@@ -104,6 +104,32 @@ impl Unanswered {
 }
 
 impl Shared {
+    /// What an engine begins with, before it has done anything.
+    pub fn new(connector: Connector, signals: Arc<Signals>, member: Option<Member>) -> Self {
+        let meters = Arc::<StoreMeters>::default();
+        Shared {
+            pool: Pool::new(connector),
+            tables: Tables::default(),
+            queue: Queue::new(meters.clone()),
+            signals,
+            meters,
+            token: member.as_ref().map_or_else(fresh, Member::token),
+            member,
+            control: None,
+            may_lead: false,
+            is_removed: watch::channel(false).0,
+            lease: Mutex::default(),
+            leases: watch::channel(None).0,
+            nodes: watch::channel(Vec::new()).0,
+            notifications: Notifications::default(),
+            notifies_nodes: false,
+            missed_notifications: MissedNotifications::default(),
+            access_versions: AccessVersions::default(),
+            unanswered: Unanswered::default(),
+            commits_hang: AtomicBool::default(),
+        }
+    }
+
     /// The slots of this process.
     pub fn slots(&self) -> &Slots {
         &self.pool.connector.slots
@@ -135,7 +161,7 @@ impl Shared {
                  synchronous standby away?"
             );
             // They wait for groups that do not end.
-            self.give_up(self.queue.drain());
+            self.give_up(self.queue.remove(|_| true));
         }
     }
 

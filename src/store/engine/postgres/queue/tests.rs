@@ -31,7 +31,10 @@ fn long() -> Instant {
 
 fn is_idle(queue: &Queue) -> bool {
     let state = queue.lock();
-    state.held.is_empty() && state.running.is_empty() && !state.is_all_held
+    state.held.is_empty()
+        && state.running.is_empty()
+        && state.heavy.is_empty()
+        && !state.is_all_held
 }
 
 fn waiting(lane: u8) -> Waiting {
@@ -104,7 +107,7 @@ fn what_is_drained_waits_no_more() {
     let queue = queue();
     [1, 1, 2].into_iter().for_each(|lane| push(&queue, lane));
     let (_, run) = queue.next_group().unwrap();
-    assert_eq!(lanes(&queue.drain()), [2]);
+    assert_eq!(lanes(&queue.remove(|_| true)), [2]);
     queue.close();
     drop(run);
     assert!(queue.next_group().is_none());
@@ -183,23 +186,57 @@ fn a_hold_waits_for_the_group_under_way_and_no_other_begins_before_it() {
 }
 
 #[test]
+fn a_hold_waits_for_the_heavy_run_under_way_of_its_lane_and_keeps_others_of_it_out() {
+    let queue = queue();
+    let of = |lane: u8, has_hold| queue.run_heavy([lane; 16], has_hold, false, long());
+    let before = of(1, false);
+    std::thread::scope(|scope| {
+        let holds = scope.spawn(|| {
+            let hold = queue.hold([1; 16], long()).unwrap();
+            assert!(queue.lock().heavy.is_empty());
+            hold
+        });
+        while queue.lock().held.is_empty() {
+            std::thread::yield_now();
+        }
+        let next = scope.spawn(|| drop(of(1, false)));
+        drop(before);
+        let held = holds.join().unwrap();
+        // It runs as often as it must, others of the lane never.
+        for _ in 0..3 {
+            let own = of(1, true);
+            let other = of(2, false);
+            assert_eq!(queue.lock().heavy, [[1; 16], [2; 16]]);
+            drop((own, other));
+        }
+        assert!(!next.is_finished());
+        drop(held);
+        next.join().unwrap();
+    });
+    assert!(is_idle(&queue));
+}
+
+#[test]
 fn nothing_is_handed_out_while_one_runs_alone_which_waits_for_those_under_way() {
     let queue = queue();
     push(&queue, 3);
     let (_, before) = queue.next_group().unwrap();
+    let heavy = queue.run_heavy([3; 16], false, false, long());
     push(&queue, 2);
     std::thread::scope(|scope| {
-        let alone = scope.spawn(|| queue.hold_all(long()).unwrap());
+        let alone = scope.spawn(|| queue.run_heavy([1; 16], true, true, long()));
         while !queue.lock().is_all_held {
             std::thread::yield_now();
         }
         assert!(!queue.lock().has_next());
-        assert!(queue.hold_all(Instant::now()).is_none(), "one runs alone");
-        drop(before);
+        assert!(queue.hold([1; 16], Instant::now()).is_none(), "one runs alone");
+        drop((before, heavy));
         let alone = alone.join().unwrap();
+        assert_eq!(queue.lock().heavy, [[1; 16]]);
         let next = scope.spawn(|| next(&queue));
-        let waits = scope.spawn(|| queue.wait_for_all(long()));
+        let waits = scope.spawn(|| drop(queue.run_heavy([4; 16], true, true, long())));
         assert_eq!(queue.lock().waiting.len(), 1);
+        assert!(!waits.is_finished());
         drop(alone);
         assert_eq!(next.join().unwrap(), Some(vec![2]));
         waits.join().unwrap();
@@ -212,7 +249,7 @@ fn one_alone_does_not_wait_for_one_that_hangs() {
     let queue = queue();
     push(&queue, 3);
     let hanging = queue.next_group();
-    drop(queue.hold_all(long()).unwrap());
+    assert!(queue.run_heavy([1; 16], false, true, long()).is_alone);
     drop(hanging);
     assert!(is_idle(&queue));
 }
