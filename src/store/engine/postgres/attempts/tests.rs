@@ -13,7 +13,7 @@ use super::*;
 const TERMS: Terms = Terms { budget: Budget::LIGHT, on_conflict: OnConflict::GiveBack };
 
 /// Much less than [`MAX_TIME`].
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What a database that is away shares, with what drives its connections.
 fn away() -> (Arc<Shared>, Runtime) {
