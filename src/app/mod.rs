@@ -199,15 +199,14 @@ impl Server {
         on_setup: Option<OnSetup>,
     ) -> Result<Self> {
         let (addresses, listeners) = listeners.speaking(&config)?;
-        let (stop, stopping) = watch::channel(false);
-        let (stop_flushing, served) = watch::channel(false);
+        let [(stop, stopping), (stop_flushing, served)] = [(); 2].map(|()| watch::channel(false));
         let routes = resources::routes();
         let (collector, public_url) = (config.spans.as_ref(), config.public_url.as_deref());
         let exporter = spans::exporter(collector, config.calls(), public_url, &store)?;
         let spans = exporter.as_ref().map(|exporter| exporter.spans.clone());
         let outside = outgoing(&config)?.with_spans(spans.clone());
-        let setup_required = is_setup_required(&store, &addresses)?;
-        let coordination = Arc::new(coordination(&store, &config, setup_required, on_setup));
+        let needs_setup = is_setup_required(&store, &addresses)?;
+        let coordination = Arc::new(coordination(&store, &config, needs_setup, on_setup));
         let system = Arc::new(SystemMonitor::new(config.organization_creators));
         let settings = RetentionSettings { started_at: store.clock().now(), ..config.settings };
         let executor = Arc::new(Executor::new(execute::ExecutorConfig {

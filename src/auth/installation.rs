@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use bincode::{Decode, Encode};
 
-use super::access::Identity;
+use super::caller::Identity;
 use super::records::{AddressProof, User};
 use crate::base::{Email, Error, Id, Result};
 use crate::store::{Export, ListSource, Order, Record, Tx, View};

@@ -6,6 +6,7 @@
 
 mod access;
 mod basis;
+mod caller;
 mod credential_cache;
 mod installation;
 pub mod nostr;
@@ -23,11 +24,9 @@ mod supposed;
 mod tokens;
 pub mod totp;
 
-pub use access::{
-    Authenticator, Caller, Credential, Identity, Sponsor, credential_bytes, in_session,
-    key_organization, organization_named, user_organizations,
-};
+pub use access::{Authenticator, in_session, organization_named, user_organizations};
 pub use basis::{Access, AccessBasis, grant_required};
+pub use caller::{Caller, Credential, Identity, Sponsor, credential_bytes, key_organization};
 pub use installation::{
     InstallationAdmins, installation_admins, is_installation_admin, is_to_be_installation_admin,
     is_vouched_for, keep_installation_admins, name_installation_admins, require_installation_admin,

@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 use bincode::{Decode, Encode};
 use serde_json::Value;
 
-use super::access::Caller;
 use super::basis::{Access, AccessBasis};
+use super::caller::Caller;
 use super::records::{GRANTS_BY_RESOURCE, Grant, Granted, ResourceType};
 use crate::base::{Error, Exporting, Id, Importing, Portable, Result, Time};
 use crate::store::{

@@ -1,6 +1,7 @@
 //! Callers without a credential of theirs: who somebody would be, or is now who made something.
 
-use super::access::{Caller, Credential, Identity, Sponsor, enter, made_before_proof};
+use super::access::enter;
+use super::caller::{Caller, Credential, Identity, Sponsor, made_before_proof};
 use super::records::{ApiKey, Membership, Organization, User};
 use crate::base::{Id, Kind, Result, Time};
 use crate::store::View;

@@ -47,6 +47,8 @@ use crate::{auth, outbox};
 /// The entries of all resources, in order of dependency; entries of a folder's files are children
 /// of its own.
 pub const ALL: &[Resource] = &[
+    approvals::RESOURCE,
+    tags::RESOURCE,
     environments::RESOURCE,
     registries::RESOURCE,
     fleet::RESOURCE,
@@ -106,6 +108,7 @@ pub fn routes() -> Vec<Route> {
 
 /// The groups of routes, by the first segment of their paths.
 const GROUPS: &[(&str, &str)] = &[
+    ("waiting", "How much waits for the caller."),
     (
         "environments",
         "Where agents run: their variables, secrets, credentials, approvals and access.",

@@ -5,7 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::Resource;
 use crate::base::{BoundedList, Issue, Tag, fold_first};
+
+/// They declare nothing of their own.
+pub const RESOURCE: Resource = Resource::EMPTY;
 
 /// At most 20: each is an entry of an index, which is written anew whenever an artifact changes.
 const MAX_TAGS: usize = 20;

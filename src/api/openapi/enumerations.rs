@@ -15,7 +15,7 @@ const PREFIXES: [(&str, &str); 22] = [
     ("ContactPolicy", "CONTACT"),
     ("DomainState", "DOMAIN"),
     ("JobState", "JOB"),
-    ("LabelChangeState", "LABEL_CHANGE"),
+    ("LabelChangeState", "LABEL_CHANGE_STATE"),
     ("MessageSenderType", "SENDER"),
     ("Overlap", "OVERLAP"),
     ("PauseScope", "PAUSE"),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::api::Method;
+use super::tools::{DEPLOY, Tool};
 use crate::base::Result;
 use crate::console::api::segment;
 use crate::console::field::Field;
@@ -16,22 +16,14 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/tools/{tool}/deploy").form(|visit| Box::pin(deploy(visit)))];
 
-/// The route that does it.
-const ROUTE: &str = "/agents/tool-deployments";
-
-/// Whether the visitor may deploy tools.
-pub fn may(visit: &Visit) -> bool {
-    visit.may(Method::Post, ROUTE)
-}
-
 async fn deploy(visit: &Visit) -> Result<FormPage> {
     let path = format!("/tools/{}", segment(visit.param(1)));
-    let tool: super::tools::Tool = visit.api.get(&path, &[]).await?;
+    let tool: Tool = visit.api.get(&path, &[]).await?;
     let fields = vec![
         Field::select("environment", "Environment", environments(&visit.api).await?),
         Field::text("version", "Version").optional().hint("Empty for the newest.").also("toolIds"),
     ];
-    let form = Form::create(ROUTE, fields, "Deploy")
+    let form = Form::create(DEPLOY, fields, "Deploy")
         .refined(|visit, _, body| body["toolIds"] = json!([visit.param(1)]))
         .back(visit.above())
         .done(visit.in_org("/deployments/jobs/{id}"), Flash::Deployed);

@@ -5,6 +5,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api::Method;
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::field::{self, Field};
@@ -18,6 +19,9 @@ use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::tags::{self, TagFilter};
 use crate::console::visit::Visit;
+
+/// The route that deploys tools.
+pub const DEPLOY: &str = "/agents/tool-deployments";
 
 /// Their paths, and what answers them.
 pub const PAGES: &[Page] = &[
@@ -143,7 +147,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         versions: visit.api.items(&format!("{}/versions", api_path(visit)), &[]).await?,
         people: People::read(&visit.api).await?,
         list: visit.in_org("/tools"),
-        may_deploy: super::deploy_tool::may(visit),
+        may_deploy: visit.may(Method::Post, DEPLOY),
         tool,
     };
     render(page.frame.status, &page)

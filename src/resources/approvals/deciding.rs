@@ -214,9 +214,6 @@ fn can_decide(membership: &Membership) -> bool {
 }
 
 /// Whether a user is a member who may approve.
-///
-/// # Errors
-/// If the store fails.
 pub fn is_approver(view: &View, user: Id<User>) -> Result<bool> {
     let membership = view.get::<Membership>(&(user, view.org()))?;
     Ok(membership.is_some_and(|membership| can_decide(&membership)))

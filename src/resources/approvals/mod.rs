@@ -5,6 +5,11 @@
 mod deciding;
 mod policy;
 
+use crate::api::Resource;
+
+/// They declare nothing of their own.
+pub const RESOURCE: Resource = Resource::EMPTY;
+
 pub use deciding::{
     Approval, ApprovalDecision, ApprovalInfo, Decider, Vote, Waiting, approvers_and_keys, close,
     counted, is_approver, to_info,

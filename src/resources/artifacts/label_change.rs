@@ -220,10 +220,12 @@ pub fn approvals(view: &View, change: Id<LabelChange>) -> Result<Vec<LabelChange
 pub struct LabelChangeInfo {
     /// Identifier of the change.
     pub id: Id<LabelChange>,
+    /// `<orgSlug>/<registrySlug>` of the registry.
     registry_ref: String,
     artifact_type: ArtifactType,
     /// The artifact's name.
     name: ArtifactName,
+    /// The label that is moved.
     label: Label,
     /// The version that the label is moved from; null if it is new.
     from: Option<Version>,

@@ -41,7 +41,7 @@ pub(super) fn discovery(
     }
     let Some(heard) = calls.send(get(provider, provider.discovery_url())) else { return Ok(None) };
     let read = document(provider, heard).and_then(|answer| {
-        Discovery::parse(&answer.body, provider).map_err(|why| failed(provider, why))
+        Discovery::parse(&answer.body, &provider.issuer).map_err(|why| failed(provider, why))
     });
     match read {
         Ok(read) => {

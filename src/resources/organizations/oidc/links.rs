@@ -38,9 +38,11 @@ pub(super) struct LinkInfo {
     pub id: Id<SignInLink>,
     /// The name of the provider.
     provider: String,
+    /// The issuer identifier of the provider.
     issuer: String,
     /// The address that the provider had when it was linked.
     email: Option<Email>,
+    /// When it was linked.
     linked_at: Time,
     /// Identifies the person there; only for the audit log.
     #[serde(skip)]

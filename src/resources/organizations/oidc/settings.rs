@@ -38,6 +38,7 @@ pub(super) struct Settings {
     break_glass_user_id: Option<Id<User>>,
     /// The names of the providers, one of which must have let the others in; none if they need not.
     providers: Vec<String>,
+    /// The domains whose people join by themselves.
     domains: Vec<DomainRule>,
 }
 
@@ -60,6 +61,7 @@ pub(super) struct NewSignInSettings {
     /// The names of the providers with which the others must sign in; without any, all that the server has
     /// now. Of no effect without `breakGlassUserId`.
     providers: Option<BoundedList<Text<1, 32>, 0, 20>>,
+    /// The domains whose people join by themselves: those of before are replaced.
     domains: BoundedList<DomainRule, 0, 20>,
 }
 

@@ -29,6 +29,7 @@ struct ProviderInfo {
     name: String,
     /// What people are shown.
     label: String,
+    /// Its issuer identifier.
     issuer: String,
 }
 
@@ -100,7 +101,9 @@ pub(super) struct ProviderAnswer {
     pub provider: Text<1, 32>,
     /// The attempt that the browser kept.
     pub attempt: Text<1, 4000>,
+    /// What the provider sends back as `state`.
     pub state: Text<0, 200>,
+    /// The code that stands for the sign-in; none if there was none.
     pub code: Option<Text<1, 8000>>,
     /// The issuer (RFC 9207).
     pub iss: Option<Text<0, 2000>>,
