@@ -40,7 +40,7 @@ pub use artifact::Artifact;
 pub use id::{ArtifactId, generic};
 pub use label_changes::count_waiting;
 pub use publishing::{Publication, publish};
-pub use searched::{SearchedText, each_text};
+pub use searched::{Amount, SearchedText, each_text};
 pub use version::{Numbers, VersionRecord, numbers};
 pub use versions::{none_selected, resolve, text};
 

@@ -8,7 +8,7 @@ use super::id::{ArtifactId, generic};
 use super::version::{VersionRecord, VersionText, numbers};
 use crate::base::{Id, Prompt, Result, Version};
 use crate::resources::registries::Registry;
-use crate::store::{ListSource, Order, View};
+use crate::store::{Key as _, ListSource, Order, View};
 
 /// Of each artifact so many versions are looked at: the latest, and the highest ones with a label.
 const MAX_VERSIONS: usize = 5;
@@ -19,25 +19,63 @@ pub struct SearchedText {
     pub version: Version,
     pub source: Prompt,
     /// What was read for it.
-    pub bytes: usize,
+    bytes: usize,
 }
 
-/// Calls `each` with the texts of a registry, those of the artifact that was changed last first, until it
-/// stops. Of a version it is the text for every model or, if there is none, that of the first model.
+/// How much is to be read, or was.
+#[derive(Clone, Copy)]
+pub struct Amount {
+    /// The bytes of artifacts and of texts, as they are stored.
+    pub bytes: usize,
+    pub texts: usize,
+}
+
+impl Amount {
+    /// Whether nothing may be read any more.
+    pub fn is_none(self) -> bool {
+        self.bytes == 0 || self.texts == 0
+    }
+
+    /// The part of each of so many, rounded up.
+    pub fn share(self, count: usize) -> Self {
+        Amount { bytes: self.bytes.div_ceil(count), texts: self.texts.div_ceil(count) }
+    }
+
+    /// What is left of it.
+    pub fn without(self, read: Self) -> Self {
+        Amount {
+            bytes: self.bytes.saturating_sub(read.bytes),
+            texts: self.texts.saturating_sub(read.texts),
+        }
+    }
+}
+
+/// Calls `each` with the texts of a registry, those of the artifact that was changed last first, until so
+/// much is read. Of a version it is the text for every model or, if there is none, that of the first model.
+/// Returns what was read: the last record may exceed `at_most`.
 pub fn each_text(
     view: &View,
     registry: Id<Registry>,
-    mut each: impl FnMut(SearchedText) -> Result<ControlFlow<()>>,
-) -> Result<()> {
-    view.for_each(&BY_CHANGE, &registry, Order::Descending, |artifact: Artifact| {
+    at_most: Amount,
+    mut each: impl FnMut(SearchedText),
+) -> Result<Amount> {
+    let mut read = Amount { bytes: 0, texts: 0 };
+    let (source, prefix) = (ListSource::from(&BY_CHANGE), registry.to_bytes());
+    view.for_each_sized(source, &prefix, Order::Descending, |size, artifact: Artifact| {
+        read.bytes += size;
         for version in versions(&artifact) {
-            let Some(text) = text(view, &artifact.id, version)? else { continue };
-            if each(text)?.is_break() {
+            if at_most.without(read).is_none() {
                 return Ok(ControlFlow::Break(()));
             }
+            let Some(text) = text(view, &artifact.id, version)? else { continue };
+            read.bytes += text.bytes;
+            read.texts += 1;
+            each(text);
         }
-        Ok(ControlFlow::Continue(()))
-    })
+        let is_read = at_most.without(read).is_none();
+        Ok(if is_read { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(read)
 }
 
 /// The versions that are looked at, the latest first.

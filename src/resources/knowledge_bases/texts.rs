@@ -24,6 +24,7 @@ const BYTES_OF_WORD: usize = 6;
 const HEAD_CHARS: usize = 3;
 
 /// A search in texts, which are added one by one.
+#[derive(Clone)]
 pub struct TextSearch {
     query: Query,
     /// What each text that is found has.

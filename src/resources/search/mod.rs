@@ -288,6 +288,20 @@ mod tests {
     }
 
     #[test]
+    fn however_many_registries_have_large_texts_2_mib_of_them_are_read() {
+        let fixture = Fixture::new();
+        let long = "lorem ipsum ".repeat(25_000);
+        for n in 0..10 {
+            let (registry, text) = (format!("r{n}"), format!("only{n} {long}"));
+            artifacts::tests::registry(&fixture, &registry);
+            publish(&fixture, &registry, &format!("p{n}"), "1.0.0", &text);
+        }
+        let found = |q: &str| texts(&fixture, &fixture.member, json!({"q": q})).len();
+        // The seventh text of 300 KB exceeds it.
+        assert_eq!((found("only9"), found("only3"), found("only2")), (1, 1, 0));
+    }
+
+    #[test]
     fn five_of_a_kind_are_found_the_newest_first() {
         let fixture = Fixture::new();
         for n in 0..7 {

@@ -3,15 +3,13 @@
 //! may read. The index of knowledge bases is not used: it counts documents of all, so that what somebody
 //! may not read would change what they find.
 
-use std::ops::ControlFlow;
-
 use super::result::{Bound, MAX_BYTES, MAX_LOOKED_AT_BELOW, SearchQuery, SearchResult};
 use super::result::{agent_result, artifact_result, tool_result, visible};
 use crate::api::Req;
-use crate::auth::Restricted;
+use crate::auth::{Caller, Restricted};
 use crate::base::Result;
 use crate::resources::agents::Agent;
-use crate::resources::artifacts::{self, SearchedText};
+use crate::resources::artifacts::{self, Amount, SearchedText};
 use crate::resources::knowledge_bases::TextSearch;
 use crate::resources::registries::Registry;
 use crate::resources::tools::Tool;
@@ -28,8 +26,8 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(query: &SearchQuery) -> Option<Self> {
-        TextSearch::new(&query.q, query.language).map(|search| Texts { search, all: Vec::new() })
+    fn new(search: &TextSearch) -> Self {
+        Texts { search: search.clone(), all: Vec::new() }
     }
 
     fn add(&mut self, of: SearchResult, text: String) {
@@ -59,48 +57,40 @@ pub fn search(
     req: &Req<(), SearchQuery>,
     registries: &[Registry],
 ) -> Result<Vec<SearchResult>> {
-    let mut found = Vec::new();
-    for texts in [of_artifacts(view, req, registries)?, of_agents(view, req)?, of_tools(view, req)?]
-    {
-        found.extend(texts.into_iter().flat_map(Texts::best));
-    }
-    Ok(found)
+    let Some(empty) = TextSearch::new(&req.input.q, req.input.language) else {
+        return Ok(Vec::new());
+    };
+    let (mut artifacts, mut agents) = (Texts::new(&empty), Texts::new(&empty));
+    let mut tools = Texts::new(&empty);
+    add_artifacts(view, registries, &mut artifacts)?;
+    add_agents(view, req.caller(), &mut agents)?;
+    add_tools(view, &mut tools)?;
+    Ok([artifacts, agents, tools].into_iter().flat_map(Texts::best).collect())
 }
 
-/// Each registry has its share of what is read, and of what those before it have left.
-fn of_artifacts(
-    view: &View,
-    req: &Req<(), SearchQuery>,
-    registries: &[Registry],
-) -> Result<Option<Texts>> {
-    let Some(mut texts) = Texts::new(&req.input) else { return Ok(None) };
-    let (mut bytes, mut count) = (MAX_BYTES, MAX_LOOKED_AT_BELOW);
+/// Each registry has its share of what is read, and of what those before it have left. A text may be larger
+/// than that: the others have so much less, or nothing.
+fn add_artifacts(view: &View, registries: &[Registry], texts: &mut Texts) -> Result<()> {
+    let mut left = Amount { bytes: MAX_BYTES, texts: MAX_LOOKED_AT_BELOW };
     for (done, registry) in registries.iter().enumerate() {
-        let others = registries.len() - done;
-        let (mut own_bytes, mut own_count) = (bytes / others, count / others);
-        if own_count == 0 {
-            continue;
+        if left.is_none() {
+            break;
         }
-        (bytes, count) = (bytes - own_bytes, count - own_count);
-        artifacts::each_text(view, registry.id, |text: SearchedText| {
-            own_bytes = own_bytes.saturating_sub(text.bytes);
-            own_count -= 1;
+        let share = left.share(registries.len() - done);
+        let read = artifacts::each_text(view, registry.id, share, |text: SearchedText| {
             let version = Some(text.version);
             let of = SearchResult { version, ..artifact_result(&text.of, &registry.slug) };
             texts.add(of, text.source.into_string());
-            let is_full = own_bytes == 0 || own_count == 0;
-            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        (bytes, count) = (bytes + own_bytes, count + own_count);
+        left = left.without(read);
     }
-    Ok(Some(texts))
+    Ok(())
 }
 
-fn of_agents(view: &View, req: &Req<(), SearchQuery>) -> Result<Option<Texts>> {
-    let Some(mut texts) = Texts::new(&req.input) else { return Ok(None) };
+fn add_agents(view: &View, caller: &Caller, texts: &mut Texts) -> Result<()> {
     let (mut bound, source) = (Bound::default(), ListSource::TABLE);
     view.for_each_sized(source, &[], Order::Descending, |size, agent: Restricted<Agent>| {
-        let agent = visible(view, req.caller(), agent)?;
+        let agent = visible(view, caller, agent)?;
         let next = bound.count(size, agent.is_some());
         if let Some(agent) = agent
             && let Some(description) = &agent.description
@@ -108,12 +98,10 @@ fn of_agents(view: &View, req: &Req<(), SearchQuery>) -> Result<Option<Texts>> {
             texts.add(agent_result(&agent), description.to_string());
         }
         Ok(next)
-    })?;
-    Ok(Some(texts))
+    })
 }
 
-fn of_tools(view: &View, req: &Req<(), SearchQuery>) -> Result<Option<Texts>> {
-    let Some(mut texts) = Texts::new(&req.input) else { return Ok(None) };
+fn add_tools(view: &View, texts: &mut Texts) -> Result<()> {
     let mut bound = Bound::default();
     view.for_each_sized(ListSource::TABLE, &[], Order::Descending, |size, tool: Tool| {
         let parts = tool.description.as_deref().into_iter().chain(tool.prompt.as_deref());
@@ -122,6 +110,5 @@ fn of_tools(view: &View, req: &Req<(), SearchQuery>) -> Result<Option<Texts>> {
             texts.add(tool_result(&tool), text);
         }
         Ok(bound.count(size, true))
-    })?;
-    Ok(Some(texts))
+    })
 }
