@@ -123,7 +123,7 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact>
             label_changes::ask(tx, req.caller(), (&registry, &protection), &old, to.as_ref())?;
         let detail = format!("{}, waits for approval", change.step());
         let artifact = ArtifactInfo::from(old).about(about.with_detail(detail));
-        let pending_change = Some(LabelChangeInfo::new(change, None));
+        let pending_change = Some(label_changes::info(&tx.view(), change)?);
         return Ok(MovedArtifact { artifact, pending_change });
     }
     label_changes::supersede(tx, &id, label)?;

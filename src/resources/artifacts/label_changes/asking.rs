@@ -8,20 +8,20 @@ use super::super::label_change::{
     LabelChange, LabelChangeApproval, LabelChangeState, PENDING, approvals,
 };
 use super::super::label_history::Mover;
-use super::current::content_hash;
+use super::current::{content_hash, obstacle};
 use crate::api::Resource;
 use crate::auth::Caller;
 use crate::base::{Error, Label, Result, Version};
 use crate::outbox::{About, EventType, publish};
 use crate::resources::approvals::{ApprovalPolicy, Vote, close};
 use crate::resources::registries::{ProtectedLabel, Registry};
-use crate::store::Tx;
+use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource =
     Resource { events: &[EventType::LabelChangeRequested], ..Resource::EMPTY };
 
 /// Asks for a change of a label, in place of another one that waits. A caller who has asked for the same
-/// already gets that: a pipeline may run twice.
+/// already gets that, if it can still be approved: a pipeline may run twice.
 ///
 /// # Errors
 /// 409 if nobody could approve it.
@@ -56,7 +56,7 @@ pub fn ask(
         expires_at: tx.now().plus_secs(hours * 3600),
     };
     if let Some(waiting) = tx.find(&PENDING, &(change.of.clone(), change.label.clone()))? {
-        if waiting.expires_at > tx.now() && is_same(&waiting, &change) {
+        if is_same(&waiting, &change) && can_be_approved(&tx.view(), &waiting)? {
             return Ok(waiting);
         }
         end(tx, &waiting, LabelChangeState::Superseded)?;
@@ -82,6 +82,15 @@ fn is_same(waiting: &LabelChange, asked: &LabelChange) -> bool {
         ..waiting.clone()
     };
     again == *asked
+}
+
+/// Whether a change that waits is still to be approved: it holds, and an approver has not decided. Somebody's
+/// decision may count for nothing now, and is not counted again when it does.
+fn can_be_approved(view: &View, waiting: &LabelChange) -> Result<bool> {
+    let has_open = || -> Result<bool> {
+        Ok(approvals(view, waiting.id)?.iter().any(|approval| approval.vote.open))
+    };
+    Ok(waiting.expires_at > view.now() && obstacle(view, waiting)?.is_none() && has_open()?)
 }
 
 /// Returns who must approve what a caller asks for.

@@ -13,6 +13,7 @@ mod lists;
 mod texts;
 
 pub use asking::{ask, supersede};
+pub use current::info;
 pub use lists::count_waiting;
 
 use crate::api::Resource;

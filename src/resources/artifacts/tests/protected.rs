@@ -3,7 +3,7 @@
 use super::super::label_changes::tests::{self as changes, Decide};
 use super::*;
 use crate::api::Principal;
-use crate::auth::{Credential, Membership, Role};
+use crate::auth::{Credential, Membership, Role, User};
 use crate::base::Kind;
 use crate::outbox::{Event, RetentionSettings};
 use crate::resources::registries::protected_label_tests::{protect, unprotect};
@@ -77,6 +77,16 @@ impl World {
 
     fn approve(&self, who: &Principal, change: &Value) -> Result<Value> {
         self.decide(who, change, json!({}), changes::APPROVE)
+    }
+
+    /// Has the organization consider somebody's address verified, or not.
+    fn verify(&self, who: &Principal, email_verified: bool) {
+        let key = (user(who), self.org);
+        let verify = move |tx: &mut Tx| {
+            let old: Membership = tx.fetch(&key)?;
+            tx.put(&Membership { email_verified, ..old })
+        };
+        self.store.write_blocking(self.org, verify).unwrap();
     }
 
     fn change(&self, change: &Value) -> Value {
@@ -255,17 +265,47 @@ fn an_approval_counts_only_of_a_verified_member() {
     let world = World::approved_by_two();
     let change = world.asked();
     world.approve(&world.cyd, &change).unwrap();
-    let key = (user(&world.cyd), world.org);
-    let unverify = move |tx: &mut Tx| {
-        let old: Membership = tx.fetch(&key)?;
-        tx.put(&Membership { email_verified: false, ..old })
-    };
-    world.store.write_blocking(world.org, unverify).unwrap();
+    world.verify(&world.cyd, false);
     world.approve(&world.dan, &change).unwrap();
     assert_eq!(
         (world.change(&change)["state"].clone(), world.production()),
         (json!("pending"), json!("1.0.0"))
     );
+}
+
+#[test]
+fn who_asks_again_gets_a_change_that_can_be_approved() {
+    let world = World::approved_by_two();
+    let assert_asked_anew = |stuck: &Value| {
+        let again = world.asked();
+        assert_ne!(again["id"], stuck["id"]);
+        assert_eq!(world.change(stuck)["state"], "superseded");
+        assert_eq!((&again["state"], &again["obstacle"]), (&json!("pending"), &Value::Null));
+        again
+    };
+
+    // All have voted, and one whose vote did not count is verified again.
+    let stuck = world.asked();
+    world.approve(&world.cyd, &stuck).unwrap();
+    world.verify(&world.cyd, false);
+    world.approve(&world.dan, &stuck).unwrap();
+    world.verify(&world.cyd, true);
+    let again = assert_asked_anew(&stuck);
+
+    // The address of who asked was proved since: what was made before is of no use.
+    let asker = user(&world.member);
+    let prove = move |tx: &mut Tx| {
+        let old: User = tx.fetch(&asker)?;
+        tx.put(&User { keys_from: Some(tx.now()), ..old })
+    };
+    world.store.write_blocking(crate::base::Id::NIL, prove).unwrap();
+    world.pass_secs(1);
+    assert!(world.change(&again)["obstacle"].is_string());
+    let last = assert_asked_anew(&again);
+    world.approve(&world.cyd, &last).unwrap();
+    world.approve(&world.dan, &last).unwrap();
+    assert_eq!(world.production(), "1.1.0");
+    world.assert_sound();
 }
 
 // ── What was asked for does not hold any more ────────────────────────────────
