@@ -114,6 +114,11 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact>
     };
     require_at(&old, label, from)?;
     if old.labels.get(label) == to.as_ref() {
+        // Who may move it says thereby that it stays; for others it is no move.
+        let protection = registries::protection(&tx.view(), registry.id, label)?;
+        if protection.is_none_or(|protection| protection.permits(req.caller())) {
+            label_changes::supersede(tx, &id, label)?;
+        }
         return Ok(MovedArtifact::now(old.into()));
     }
     let about = label_history::audited(&registry, &id, label, [old.labels.get(label), to.as_ref()]);

@@ -399,6 +399,22 @@ fn a_label_has_one_change_that_waits() {
 }
 
 #[test]
+fn who_may_move_a_label_and_puts_it_where_it_is_ends_the_change_that_waits() {
+    let world = World::approved_by_two();
+    let change = world.asked();
+    let approvals = json!({"approverIds": [user(&world.cyd), user(&world.dan)]});
+    let by_admins = json!({"minRole": "admin", "approvals": approvals});
+    protect(&world, "production", by_admins).unwrap();
+    world.move_to(&world.dan, json!("1.0.0")).unwrap();
+    assert_eq!(world.change(&change)["state"], "pending");
+    let stays = world.move_to(&world.owner, json!("1.0.0")).unwrap();
+    assert_eq!(stays["pendingChange"], Value::Null);
+    assert_eq!(world.change(&change)["state"], "superseded");
+    assert_eq!(world.production(), "1.0.0");
+    world.assert_sound();
+}
+
+#[test]
 fn a_change_is_cancelled_by_who_asked_or_an_admin_and_expires() {
     let world = World::approved_by_two();
     let change = world.asked();
