@@ -135,6 +135,17 @@ fn members_see_what_is_protected_and_readers_of_a_public_registry_do_not() {
     let listed = acme.member.get(path).items();
     assert_eq!((listed.len(), &listed[0]["mayMove"]), (1, &json!(false)));
     assert_eq!(acme.admin.get(&format!("{path}/production")).ok(), set);
+    let of = |label: &str| format!("label:move@{}/main#{label}", acme.slug);
+    for (access, may_move) in [
+        (json!(["registry:read", of("production")]), true),
+        (json!(["registry:read", of("staging")]), false),
+        (json!(["registry:read"]), false),
+        (json!("read"), false),
+    ] {
+        let made = acme.owner.post("/api-keys", json!({"name": "k", "access": access})).ok();
+        let key = acme.owner.with_key(made["key"].as_str().unwrap());
+        assert_eq!(key.get(path).items()[0]["mayMove"], may_move, "{access}");
+    }
     acme.anonymous.get(path).refused(401, "unauthenticated");
     acme.member.put(&format!("{path}/staging"), json!({"minRole": "admin"})).problem();
     acme.admin.put(&format!("{path}/1x"), json!({"minRole": "admin"})).invalid(&["label"]);

@@ -11,9 +11,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::registry::{Registry, require_usable};
-use super::scope_target::REGISTRY_IN_PATH;
+use super::scope_target::{REGISTRY_IN_PATH, target};
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{Caller, MEMBER, Membership, Restricted, Role, SESSION_ADMIN, ScopeName, User};
+use crate::auth::{
+    Caller, MEMBER, Membership, Restricted, Role, SESSION_ADMIN, ScopeName, ScopeTarget, User,
+};
 use crate::base::{BoundedList, Error, Id, Int, Issue, Label, Result, Time};
 use crate::resources::approvals::{ApprovalPolicy, NewApprovalPolicy};
 use crate::store::{
@@ -235,6 +237,12 @@ impl Input for NewProtectedLabel {
         if self.min_role.is_none() && self.users().is_empty() {
             issues.push(Issue::new("minRole", "must be given, unless userIds names who may"));
         }
+        if self.min_role == Some(Role::Viewer) {
+            issues.push(Issue::new(
+                "minRole",
+                "must be member, admin or owner: viewers move nothing",
+            ));
+        }
         let mut seen = BTreeSet::new();
         for (index, id) in self.users().iter().enumerate() {
             // Invalid ids are all read as the nil id, which is 404 later.
@@ -279,8 +287,10 @@ impl Output for ProtectedLabelInfo {
 }
 
 fn info(registry: &Registry, caller: &Caller, row: ProtectedLabel) -> ProtectedLabelInfo {
+    let target = ScopeTarget { label: Some(row.label.to_string()), ..target(registry) };
     ProtectedLabelInfo {
-        may_move: row.permits(caller),
+        // No role and no name replaces the scope of a key; a viewer has none that moves.
+        may_move: row.permits(caller) && caller.covers(ScopeName::LabelMove, Some(&target)),
         label: row.label,
         min_role: row.min_role,
         user_ids: row.user_ids,
@@ -435,6 +445,7 @@ pub mod tests {
         let id = "01890a5d-ac96-774b-bcce-b302099a8057";
         assert_eq!(issues(json!({})), ["minRole"]);
         assert_eq!(issues(json!({"userIds": []})), ["minRole"]);
+        assert_eq!(issues(json!({"minRole": "viewer"})), ["minRole"]);
         assert_eq!(issues(json!({"userIds": [id, id]})), ["userIds[1]"]);
         assert_eq!(issues(json!({"userIds": vec![id; 51]})), ["userIds"]);
         let approvals = json!({"minRole": "admin", "approvals": {"approverIds": []}});
@@ -455,8 +466,11 @@ pub mod tests {
         }
         protect(&fixture, "production", json!({"minRole": "owner"})).unwrap();
         assert!(allowed(&fixture, &fixture.owner) && !allowed(&fixture, &cyd));
-        protect(&fixture, "production", json!({"userIds": [user(&dan)]})).unwrap();
+        // A viewer moves nothing, by whatever name.
+        let vic = fixture.person("vic", Role::Viewer);
+        protect(&fixture, "production", json!({"userIds": [user(&dan), user(&vic)]})).unwrap();
         assert!(allowed(&fixture, &dan) && !allowed(&fixture, &fixture.owner));
+        assert!(!allowed(&fixture, &vic));
         fixture.assert_sound();
     }
 
