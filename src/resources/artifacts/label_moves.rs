@@ -20,18 +20,30 @@ pub fn move_label(
     to: Option<&Version>,
     by: Mover,
 ) -> Result<Artifact> {
+    require_room(old, label, to)?;
     let mut labels = old.labels.clone();
     let from = match to {
         Some(to) => labels.insert(label.clone(), to.clone()),
         None => labels.remove(label),
     };
-    if labels.len() > MAX_LABELS {
-        return Err(Error::conflict(
-            "labels_full",
-            "an artifact has at most 1,000 labels; remove one that is not needed",
-        ));
-    }
     let user = by.user;
     label_history::record(tx, &old.id, label, [from.as_ref(), to], by)?;
     set_labels(tx, old, labels, Some(user))
+}
+
+/// Whether an artifact may have a label moved: it has it, or may have one more.
+pub fn has_room(artifact: &Artifact, label: &Label, to: Option<&Version>) -> bool {
+    to.is_none() || artifact.labels.contains_key(label) || artifact.labels.len() < MAX_LABELS
+}
+
+/// # Errors
+/// 409 if the label is new and the artifact has as many as it may.
+pub fn require_room(artifact: &Artifact, label: &Label, to: Option<&Version>) -> Result<()> {
+    if has_room(artifact, label, to) {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "labels_full",
+        "an artifact has at most 1,000 labels; remove one that is not needed",
+    ))
 }

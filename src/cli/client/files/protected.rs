@@ -64,7 +64,7 @@ impl ProtectedLabels {
         let is_removal = matches!(step, Step::Label { to: None, .. });
         if protection["mayMove"] == false {
             self.refused.push(format!(
-                "{line}: the label is protected, and you are none of those who may move it"
+                "{line}: the label is protected, and you or your key may not move it"
             ));
         } else if takes_approvals && is_removal {
             self.refused.push(format!(

@@ -8,6 +8,7 @@ use super::super::label_change::{
     LabelChange, LabelChangeApproval, LabelChangeState, PENDING, approvals,
 };
 use super::super::label_history::Mover;
+use super::super::label_moves::require_room;
 use super::current::{content_hash, obstacle};
 use crate::api::Resource;
 use crate::auth::Caller;
@@ -24,7 +25,7 @@ pub(super) const RESOURCE: Resource =
 /// already gets that, if it can still be approved: a pipeline may run twice.
 ///
 /// # Errors
-/// 409 if nobody could approve it.
+/// 409 if nobody could approve it, or the artifact has no room for the label.
 pub fn ask(
     tx: &mut Tx,
     caller: &Caller,
@@ -32,6 +33,7 @@ pub fn ask(
     artifact: &Artifact,
     to: Option<&Version>,
 ) -> Result<LabelChange> {
+    require_room(artifact, &protection.label, to)?;
     let Mover { user, via } = Mover::of(caller);
     let content_hash = match to {
         Some(to) => content_hash(&tx.view(), &artifact.id, to)?,

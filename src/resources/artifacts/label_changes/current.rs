@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::artifact::Artifact;
 use super::super::id::ArtifactId;
 use super::super::label_change::{LabelChange, LabelChangeInfo};
+use super::super::label_moves::has_room;
 use super::super::version::versions_at;
 use crate::auth::{Caller, present_caller};
 use crate::base::{Result, Version, canonical};
@@ -41,12 +42,15 @@ pub fn obstacle(view: &View, change: &LabelChange) -> Result<Option<String>> {
     Ok(why)
 }
 
-/// Says whether label or version are other than they were.
+/// Says whether label or version are other than they were, or the label has no room any more.
 fn moved(view: &View, change: &LabelChange) -> Result<Option<String>> {
     let artifact = view.get::<Artifact>(&change.of)?;
-    let now = artifact.as_ref().and_then(|artifact| artifact.labels.get(&change.label));
-    if artifact.is_none() || now != change.from.as_ref() {
+    let is_there = |artifact: &Artifact| artifact.labels.get(&change.label) == change.from.as_ref();
+    let Some(artifact) = artifact.filter(is_there) else {
         return Ok(Some("the label is not where it was any more".into()));
+    };
+    if !has_room(&artifact, &change.label, change.to.as_ref()) {
+        return Ok(Some("the artifact has as many labels as it may".into()));
     }
     let Some(to) = &change.to else { return Ok(None) };
     let hash = content_hash(view, &change.of, to)?;

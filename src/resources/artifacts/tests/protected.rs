@@ -362,6 +362,34 @@ fn a_protection_that_takes_more_than_was_asked_for_keeps_the_label_where_it_is()
 }
 
 #[test]
+fn a_new_label_for_which_there_is_no_room_is_not_asked_for_nor_approved() {
+    let world = World::approved_by_two();
+    unprotect(&world, "production");
+    world.remove(&world.member).unwrap();
+    world.protect(json!({}));
+    // As many other labels as an artifact may have, or one fewer.
+    let fill = |count: usize| {
+        let fill = move |tx: &mut Tx| {
+            let old: artifact::Artifact =
+                tx.view().all(ListSource::TABLE, &()).map(|mut all| all.remove(0))?;
+            let label = |n: usize| crate::base::Label::parse(format!("l{n}")).unwrap();
+            let labels = (0..count).map(|n| (label(n), old.latest_version.clone())).collect();
+            artifact::set_labels(tx, &old, labels, None).map(drop)
+        };
+        world.store.write_blocking(world.org, fill).unwrap();
+    };
+    fill(1000);
+    let full = world.move_to(&world.member, json!("1.1.0")).unwrap_err();
+    assert_eq!((full.kind(), full.code()), (Kind::Conflict, "labels_full"));
+    assert!(changes::list(&world, &world.owner, json!({})).is_empty());
+    fill(999);
+    let moved = world.move_to(&world.member, json!("1.1.0")).unwrap();
+    let change = moved["pendingChange"].clone();
+    fill(1000);
+    assert_outdated(&world, &change, "as many labels");
+}
+
+#[test]
 fn a_protection_that_takes_less_lets_what_was_asked_for_be_approved_as_it_was() {
     let world = World::approved_by_two();
     let change = world.asked();
