@@ -112,8 +112,13 @@ impl Approval for DeploymentApproval {
         Vote { user, decision, open, decided_at, comment, via }
     }
     fn with(&self, vote: Vote) -> Self {
+        DeploymentApproval::of(self.id, self.job, vote)
+    }
+}
+
+impl DeploymentApproval {
+    fn of(id: Id<DeploymentApproval>, job: Id<DeploymentJob>, vote: Vote) -> Self {
         let Vote { user, decision, open, decided_at, comment, via } = vote;
-        let (id, job) = (self.id, self.job);
         DeploymentApproval { id, job, user, decision, open, decided_at, comment, via }
     }
 }
@@ -126,9 +131,8 @@ pub fn approvals(view: &View, job: Id<DeploymentJob>) -> Result<Vec<DeploymentAp
 /// Creates the approvals of a job. Their ids have the order of their keys, which is that of lists.
 pub fn open(tx: &mut Tx, job: Id<DeploymentJob>, policy: &ApprovalPolicy) -> Result<()> {
     policy.approvers().into_iter().try_for_each(|user| {
-        let Vote { user, decision, open, decided_at, comment, via } = Vote::asked(user);
         let id = tx.new_id();
-        tx.insert(&DeploymentApproval { id, job, user, decision, open, decided_at, comment, via })
+        tx.insert(&DeploymentApproval::of(id, job, Vote::asked(user)))
     })
 }
 

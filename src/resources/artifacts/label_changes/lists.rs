@@ -76,14 +76,15 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads what a request wants; `None` if there is no such registry or artifact, so that nothing is
-    /// listed.
+    /// Reads what a request wants; `None` if there is no such registry or artifact, or none that the caller
+    /// may use, so that nothing is listed.
     fn of(view: &View, caller: &Caller, filter: &'a LabelChangeFilter) -> Result<Option<Self>> {
+        let usable = usable(view, caller)?;
         let registry = match &filter.registry_ref {
             None => None,
             Some(reference) => match registries::find(view, reference)? {
-                Some(found) => Some(found.id()),
-                None => return Ok(None),
+                Some(found) if usable.contains(&found.id()) => Some(found.id()),
+                _ => return Ok(None),
             },
         };
         let mut artifact = None;
@@ -92,7 +93,6 @@ impl<'a> Wanted<'a> {
             let kind = filter.artifact_type.unwrap_or(DEFAULT_TYPE);
             artifact = Some(ArtifactId { registry, kind, name });
         }
-        let usable = usable(view, caller)?;
         Ok(Some(Wanted { filter, registry, artifact, usable }))
     }
 
