@@ -148,6 +148,12 @@ impl Language {
         (best != stem).then_some(best)
     }
 
+    /// Whether a word, without its accents, may have a stem that does not begin with its first letter:
+    /// only Dutch has a beginning that is left out (`gelopen`, `loop`).
+    pub fn may_begin_otherwise(self, bare: &str) -> bool {
+        self == Language::Nl && bare.starts_with("ge")
+    }
+
     /// Whether a term is a stem in another language, or in any if there is none now.
     pub fn is_of_other(language: Option<Self>, term: &str) -> bool {
         let Some(stem) = term.strip_prefix(STEM) else { return false };

@@ -11,7 +11,7 @@ use super::passages::{Passage, passage_within};
 use super::postings::{Posting, length_step};
 use super::query::Query;
 use super::ranking::{Collection, TermPostings, rank};
-use super::words::{DocumentWords, Term, folded, words};
+use super::words::{DocumentWords, Term, folded, has_hyphenated_line, words};
 use crate::base::{fold, without_accents};
 
 /// A search has at most 32 words, as in a knowledge base; of one with more only names are found.
@@ -20,7 +20,8 @@ const MAX_WORDS: usize = 32;
 /// A text without any of the words is not cut into its own: about so many bytes are one.
 const BYTES_OF_WORD: usize = 6;
 
-/// The words of a query are first looked for by so many of their first characters, anywhere in a text.
+/// The words of a query are first looked for by so many of their first characters, anywhere in a text. Of
+/// a stem it is the first one: that of `lying` is `lie`.
 const HEAD_CHARS: usize = 3;
 
 /// A search in texts, which are added one by one.
@@ -43,9 +44,8 @@ impl TextSearch {
             return None;
         }
         let query = Query::parse(text, language);
-        let all = query.terms.iter().chain(&query.beginnings).map(|term| unmarked(term));
-        let heads: BTreeSet<String> =
-            all.map(|term| term.chars().take(HEAD_CHARS).collect()).collect();
+        let all = query.terms.iter().chain(&query.beginnings);
+        let heads: BTreeSet<String> = all.map(|term| head(term)).collect();
         let count = query.terms.len() + query.beginnings.len();
         Some(TextSearch {
             query,
@@ -101,22 +101,33 @@ impl TextSearch {
         passage_within(text, at, &self.query)
     }
 
-    /// Whether a text may have any of the words.
+    /// Whether a text may have any of the words, also over the end of a line.
     fn may_have(&self, text: &str) -> bool {
-        let text = fold(text);
+        let folded = fold(text);
         let has = |text: &str| self.heads.iter().any(|head| text.contains(head.as_str()));
-        has(&text) || !text.is_ascii() && has(&without_accents(&text))
+        has(&folded)
+            || !folded.is_ascii() && has(&without_accents(&folded))
+            || has_hyphenated_line(text)
     }
 
     /// The words of a text, with the stems that may be those of the query.
     fn words_of(&self, name: &str, text: &str) -> DocumentWords {
         let found = DocumentWords::of(name, text);
         let Some(language) = self.query.language else { return found };
-        let begin = |word: &str| word.chars().take(2).collect::<String>();
         let stems = self.query.terms.iter().filter(|term| term.starts_with(STEM));
-        let begins: HashSet<String> = stems.map(|stem| begin(unmarked(stem))).collect();
-        found.with_stems_of(language, |bare| begins.contains(&begin(bare)))
+        let begins: HashSet<char> =
+            stems.filter_map(|stem| unmarked(stem).chars().next()).collect();
+        found.with_stems_of(language, |bare| {
+            bare.chars().next().is_some_and(|first| begins.contains(&first))
+                || language.may_begin_otherwise(bare)
+        })
     }
+}
+
+/// What each text has that is found by a term.
+fn head(term: &str) -> String {
+    let count = if term.starts_with(STEM) { 1 } else { HEAD_CHARS };
+    unmarked(term).chars().take(count).collect()
 }
 
 /// A term without its mark, and without the language of a stem.
@@ -190,6 +201,25 @@ mod tests {
         assert_eq!(found("京都", None, &texts), [1]);
         assert_eq!(found("runs", None, &texts), [0; 0]);
         assert_eq!(found("runs", Some(Language::En), &texts), [2]);
+    }
+
+    #[test]
+    fn words_over_the_end_of_a_line_are_found() {
+        for text in
+            ["an ex-\nample", "an ex\u{ad}\nample", "ex\u{2010} \r\n ample", "EX-\n\u{c}AMPLE"]
+        {
+            assert_eq!(found("example", None, &[("a", text)]), [0], "{text:?}");
+        }
+        assert_eq!(found("example", None, &[("a", "ex-ample"), ("b", "ex\nample")]), [0; 0]);
+    }
+
+    #[test]
+    fn other_forms_are_found_that_begin_otherwise() {
+        let of = |query, language, text| found(query, Some(language), &[("a", text)]);
+        assert_eq!(of("lie", Language::En, "he was lying"), [0]);
+        assert_eq!(of("dying", Language::En, "they die"), [0]);
+        assert_eq!(of("loop", Language::Nl, "zij heeft gelopen"), [0]);
+        assert_eq!(of("loop", Language::En, "zij heeft gelopen"), [0; 0]);
     }
 
     #[test]

@@ -138,14 +138,25 @@ fn line_ends(between: &str) -> Option<usize> {
 
 // ── Words over hyphenated lines ──────────────────────────────────────────────
 
+const HYPHENS: [char; 3] = ['-', '\u{2010}', '\u{2011}'];
+const SOFT_HYPHEN: char = '\u{ad}';
+
+/// Whether a line of a text ends in a hyphen or a soft one, so that two words of it may be [`joined`].
+pub fn has_hyphenated_line(text: &str) -> bool {
+    text.match_indices(|c: char| HYPHENS.contains(&c) || c == SOFT_HYPHEN).any(|(at, hyphen)| {
+        let rest = &text[at + hyphen.len()..];
+        let end = rest.find(|c: char| !c.is_whitespace()).unwrap_or(rest.len());
+        line_ends(&rest[..end]).is_some_and(|count| count > 0)
+    })
+}
+
 /// Returns the word that two of a text are if a line was hyphenated between them, whose rest may be on
 /// the next page: both are letters, and the second does not begin with a capital, unless all are
 /// capitals.
 pub fn joined(text: &str, one: &Word, next: &Word) -> Option<String> {
     let between = text.get(one.end..next.at).filter(|gap| gap.len() <= MAX_GAP_BYTES)?;
-    let is_soft = one.written.ends_with('\u{ad}');
-    let hyphens = ['-', '\u{2010}', '\u{2011}'];
-    let line_end = between.strip_prefix(hyphens).or(is_soft.then_some(between))?;
+    let is_soft = one.written.ends_with(SOFT_HYPHEN);
+    let line_end = between.strip_prefix(HYPHENS).or(is_soft.then_some(between))?;
     let goes_on = |c: char| c.is_lowercase() || c.is_uppercase() && is_capitals(one, next);
     let is_hyphenated = line_ends(line_end).is_some_and(|count| count > 0)
         && one.written.chars().next_back().is_some_and(|c| c.is_alphabetic() || is_mark(c))
