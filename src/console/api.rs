@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Executor, Response};
+use crate::api::execute::{Arguments, Executor, Request, Response};
 use crate::api::{Method, Origin, Uploaded};
 use crate::auth::{RawCredential, Role};
 pub use crate::base::segment;
@@ -62,6 +62,17 @@ impl Api {
     /// Those of the route.
     pub async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
         self.with_query(Method::Get, path, query).await
+    }
+
+    /// Gets what is beside every page, if that costs little: nothing waits for it.
+    ///
+    /// # Errors
+    /// 503 if it costs much; those of the route.
+    pub(super) async fn get_light<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let (route, params) = self.calls.find(Method::Get, path)?;
+        let (query, arguments) = (self.query(&[]), Arguments::Query);
+        let call = RouteCall { route: &route, params, target: path, query: &query, arguments };
+        self.calls.parsed(Request { is_light: true, ..self.calls.request(call) }).await
     }
 
     /// Gets the items of a list: the first 1,000, for choices and for names of what other lists refer

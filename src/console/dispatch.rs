@@ -113,7 +113,10 @@ async fn run(page: &Page, is_post: bool, visit: &mut Visit) -> Result<Reply> {
         let found = memberships.into_iter().find(|member| member.org_slug == slug).cloned();
         visit.membership = Some(found.ok_or_else(errors::no_such_page)?);
         visit.api.org_slug = Some(slug);
-        visit.count().await;
+        // What a form does is not held up by a figure.
+        if !is_post {
+            visit.count().await;
+        }
     }
     if let Some(maker) = page.form {
         return form::answer(maker, visit, is_post).await;

@@ -144,8 +144,8 @@ impl Visit {
 
     /// Reads how much waits for the visitor in the organization of the page.
     pub(super) async fn count(&mut self) {
-        // A page is not refused because a figure beside it cannot be counted.
-        let counts: Option<Counts> = self.api.get("/waiting", &[]).await.ok();
+        // A page neither waits nor is refused because a figure beside it cannot be counted.
+        let counts: Option<Counts> = self.api.get_light("/waiting").await.ok();
         self.waits = counts.map(|counts| counts.figure()).unwrap_or_default();
     }
 

@@ -202,6 +202,7 @@ async fn handle(
             trace: observed.trace,
         }),
         at: None,
+        is_light: false,
     };
     let challenged = |error: Error| {
         if route.policy.is_signed() { error.with_challenge(NOSTR) } else { error }

@@ -94,23 +94,34 @@ impl Store {
         at: Option<&ReadPoint>,
         mut read: impl FnMut(&View) -> Result<T>,
     ) -> Result<T> {
-        if !hints.is_large() {
-            let mut is_exceeded = false;
-            let light = |reader: &dyn Reader| {
-                let meter = Meter::new(reader, Budget::LIGHT);
-                let end = read(&self.view(&meter, org));
-                is_exceeded = meter.is_exceeded();
-                end
-            };
-            let end = self.read_at(at, self.engine.is_remote(), light).await;
-            if !is_exceeded {
-                return end;
-            }
+        if !hints.is_large()
+            && let Some(end) = self.read_light(org, at, &mut read).await
+        {
+            return end;
         }
         let _permit = self.turn(hints).await?;
         // Without a state, a new snapshot: the first one was not held while this waited. With one, no
         // second one beside it: those who hold one each would wait for each other.
         self.read_at(at, true, |reader| read(&self.view(reader, org))).await
+    }
+
+    /// Reads here, as far as that stays within [`Budget::LIGHT`]; `None` if it does not. It waits for
+    /// nobody's turn.
+    pub async fn read_light<T>(
+        &self,
+        org: Id<Org>,
+        at: Option<&ReadPoint>,
+        mut read: impl FnMut(&View) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let mut is_exceeded = false;
+        let light = |reader: &dyn Reader| {
+            let meter = Meter::new(reader, Budget::LIGHT);
+            let end = read(&self.view(&meter, org));
+            is_exceeded = meter.is_exceeded();
+            end
+        };
+        let end = self.read_at(at, self.engine.is_remote(), light).await;
+        (!is_exceeded).then_some(end)
     }
 
     /// Reads at a state, without one at the newest. If the storage is opened anew meanwhile, it reads
@@ -238,6 +249,18 @@ mod tests {
         drop(permits);
         assert_eq!(read.await.unwrap(), Budget::LIGHT.reads + 1);
         assert_eq!(runs, 2);
+    }
+
+    #[tokio::test]
+    async fn a_light_read_over_its_budget_is_given_up_without_waiting_for_a_turn() {
+        let store = Store::in_memory(Clock::system(), TABLES);
+        let _permits = store.take_turns().await;
+        for (reads, is_light) in [(Budget::LIGHT.reads, true), (Budget::LIGHT.reads + 1, false)] {
+            let read = Box::pin(store.read_light(org(1), None, |view| {
+                (0..reads).try_for_each(|_| view.get::<Note>(&1).map(drop))
+            }));
+            assert_eq!(soon(read).await.expect("it waits for nothing").is_some(), is_light);
+        }
     }
 
     /// Storage whose next commit fails; its reads do from then on, until it is opened anew once it may.

@@ -305,8 +305,30 @@ impl<'a> View<'a> {
         if from >= to {
             return Ok(());
         }
+        self.scan_entries(index, KeyRange { from: &from, to: Some(&to) }, order, &mut each)
+    }
+
+    /// Does the same as [`View::entries`] for those whose key begins with `prefix`.
+    pub fn entries_below<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        prefix: &impl Key,
+        order: Order,
+        mut each: impl FnMut(K, R::Key) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
+        let from = self.scoped_key::<R>(prefix);
+        let to = after_prefix(&from);
+        self.scan_entries(index, KeyRange { from: &from, to: to.as_deref() }, order, &mut each)
+    }
+
+    fn scan_entries<R: Record, K: Key>(
+        &self,
+        index: &'static Index<R, K>,
+        range: KeyRange<'_>,
+        order: Order,
+        each: &mut impl FnMut(K, R::Key) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         let owner = org_prefix::<R>(self.org).len();
-        let range = KeyRange { from: &from, to: Some(&to) };
         self.scan(index.name(), range, order, &mut |key, value| {
             let mut rest = &key[owner..];
             let own = K::read(&mut rest);

@@ -13,7 +13,7 @@ use crate::api::read::SourceFormat;
 use crate::api::request::{Principal, RawArgs};
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
-use crate::base::{Id, Result, address_block};
+use crate::base::{Error, Id, Result, address_block};
 use crate::store::{Lane, Tx, View, WorkHints};
 
 /// A request whose credential was verified, and its executor: what every step needs, now and later.
@@ -64,7 +64,7 @@ impl RequestContext {
     /// that costs much.
     ///
     /// # Errors
-    /// As [`Auth::authorize`], and those of `read`.
+    /// As [`Auth::authorize`], and those of `read`; 503 if it is to be light, and costs much.
     pub async fn read<T>(
         &self,
         work: WorkHints,
@@ -74,7 +74,13 @@ impl RequestContext {
             let (who, view) = self.authorize(view)?;
             read(&view, &who)
         };
-        self.executor.store.read_in_turn(work, Id::NIL, self.request.at.as_ref(), read).await
+        let (store, at) = (&self.executor.store, self.request.at.as_ref());
+        if self.request.is_light {
+            let given_up = || Error::busy("overloaded", "it takes more than may run at once", 1);
+            let end = store.read_light(Id::NIL, at, read).await;
+            return end.unwrap_or_else(|| Err(given_up()));
+        }
+        store.read_in_turn(work, Id::NIL, at, read).await
     }
 
     /// Whether the caller has no credential of any kind.

@@ -48,6 +48,9 @@ pub struct Request {
     /// The state that a read sees, of an adapter that makes one answer of several; otherwise the
     /// newest.
     pub at: Option<ReadPoint>,
+    /// Whether a read that costs more than may run at once is given up (503), instead of waiting for its
+    /// turn.
+    pub is_light: bool,
 }
 
 impl Request {
@@ -76,6 +79,7 @@ impl Request {
             last_event_id: None,
             origin,
             at: None,
+            is_light: false,
         }
     }
 

@@ -1,6 +1,8 @@
 //! Deciding: who may, on whose behalf through a key with `deployment:approve-as`, and which approvals
 //! count (reference: deployments, "Approvals").
 
+use std::ops::ControlFlow;
+
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::{Output, ResourceRef};
 use crate::auth::{Caller, Credential, Membership, Role, User, find_person};
 use crate::base::{Description, Email, Error, Id, Name, Result, Time};
-use crate::store::{Record, Tx, View};
+use crate::store::{Index, Order, Record, Tx, View};
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
@@ -214,9 +216,29 @@ fn can_decide(membership: &Membership) -> bool {
 }
 
 /// Whether a user is a member who may approve.
-pub fn is_approver(view: &View, user: Id<User>) -> Result<bool> {
+fn is_approver(view: &View, user: Id<User>) -> Result<bool> {
     let membership = view.get::<Membership>(&(user, view.org()))?;
     Ok(membership.is_some_and(|membership| can_decide(&membership)))
+}
+
+/// Counts what waits for a caller's approval and is listed, to `at_most`; none if they cannot decide.
+pub fn count_open<A: Record, T>(
+    view: &View,
+    caller: &Caller,
+    waiting_for: &'static Index<A, (Id<User>, Id<T>)>,
+    at_most: usize,
+    mut is_listed: impl FnMut(A) -> Result<bool>,
+) -> Result<usize> {
+    let user = caller.user();
+    if !is_approver(view, user)? {
+        return Ok(0);
+    }
+    let mut count = 0;
+    view.for_each(waiting_for, &user, Order::Descending, |approval: A| {
+        count += usize::from(is_listed(approval)?);
+        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(count)
 }
 
 // ── What counts ──────────────────────────────────────────────────────────────

@@ -12,6 +12,6 @@ pub const RESOURCE: Resource = Resource::EMPTY;
 
 pub use deciding::{
     Approval, ApprovalDecision, ApprovalInfo, Decider, Vote, Waiting, approvers_and_keys, close,
-    counted, is_approver, to_info,
+    count_open, counted, to_info,
 };
 pub use policy::{ApprovalPolicy, NewApprovalPolicy};

@@ -5,7 +5,6 @@
 //! it has been approved.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -29,7 +28,7 @@ use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{Error, Id, Result, canonical};
 use crate::outbox::EventType;
-use crate::resources::approvals::{ApprovalPolicy, Waiting, is_approver};
+use crate::resources::approvals::{ApprovalPolicy, Waiting, count_open};
 use crate::resources::environments::{self, Environment, PlaceholderSource};
 use crate::resources::registries::Registry;
 use crate::store::{ListSource, Order, Page, Tx, View};
@@ -120,24 +119,21 @@ fn list_waiting(
     view.page_map(&WAITING_FOR, &user, Order::Descending, &req.page, keep, info)
 }
 
-/// Counts the jobs that wait for a caller's approval, to `at_most`; none if they cannot
-/// decide.
+/// Counts the jobs that wait for a caller's approval, to `at_most`; none if they cannot decide.
 ///
 /// # Errors
 /// If the store fails.
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
-    let user = caller.user();
-    if !is_approver(view, user)? {
-        return Ok(0);
-    }
-    let visible = Visible::to(view, caller)?;
-    let mut count = 0;
-    view.for_each(&WAITING_FOR, &user, Order::Descending, |approval: DeploymentApproval| {
+    // Read once there is something: mostly nothing waits.
+    let mut visible = None;
+    count_open(view, caller, &WAITING_FOR, at_most, |approval: DeploymentApproval| {
+        let visible = match &mut visible {
+            Some(visible) => visible,
+            none => none.insert(Visible::to(view, caller)?),
+        };
         let job = view.get::<DeploymentJob>(&approval.job)?;
-        count += usize::from(job.is_some_and(|job| visible.has_job(&job)));
-        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    })?;
-    Ok(count)
+        Ok(job.is_some_and(|job| visible.has_job(&job)))
+    })
 }
 
 pub(super) fn get(view: &View, req: &Req<Id<DeploymentJob>>) -> Result<JobInfo> {

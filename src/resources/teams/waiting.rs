@@ -82,31 +82,39 @@ fn peers(view: &View, req: &Req) -> Result<Page<WaitingPeer>> {
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<[usize; 3]> {
     let reaches = |scope, team| reaches(view, caller, scope, team);
     let unread = (None::<Id<Member>>, false);
-    let is_mail = |message: &Message| reaches(ScopeName::TeamRead, message.team_id);
-    let usable = UsableMembers::of(view, caller);
-    let is_question = |approval: &TeamApproval| {
-        reaches(ScopeName::TeamRead, approval.team_id)
-            && usable.has(approval.team_id, approval.agent_id)
-    };
-    let is_peer = |peer: &Peer| reaches(ScopeName::ExchangeRead, peer.team);
     Ok([
-        count_in(view, &BY_INBOX, &unread, at_most, is_mail)?,
-        count_in(view, &BY_DECISION, &TeamApprovalState::Pending, at_most, is_question)?,
-        count_in(view, &PENDING_BY_PUBKEY, &(), at_most, is_peer)?,
+        count_in(view, &BY_INBOX, &unread, at_most, |team| reaches(ScopeName::TeamRead, team))?,
+        count_approvals(view, caller, at_most)?,
+        count_in(view, &PENDING_BY_PUBKEY, &(), at_most, |team| {
+            reaches(ScopeName::ExchangeRead, team)
+        })?,
     ])
 }
 
-/// Counts the records below a prefix of an index that are listed, the newest first.
-fn count_in<R: Record, K: Key>(
+/// Counts the records below a prefix of an index whose team is listed. They are long, and not read.
+fn count_in<R: Record<Key = (Id<Team>, Id<R>)>, K: Key>(
     view: &View,
     index: &'static Index<R, K>,
     prefix: &impl Key,
     at_most: usize,
-    is_listed: impl Fn(&R) -> bool,
+    is_listed: impl Fn(Id<Team>) -> bool,
 ) -> Result<usize> {
     let mut count = 0;
-    view.for_each(index, prefix, Order::Descending, |record: R| {
-        count += usize::from(is_listed(&record));
+    view.entries_below(index, prefix, Order::Descending, |_, (team, _)| {
+        count += usize::from(is_listed(team));
+        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    Ok(count)
+}
+
+fn count_approvals(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
+    let usable = UsableMembers::of(view, caller);
+    let pending = TeamApprovalState::Pending;
+    let mut count = 0;
+    view.for_each(&BY_DECISION, &pending, Order::Descending, |approval: TeamApproval| {
+        let TeamApproval { team_id, agent_id, .. } = approval;
+        let is_listed = reaches(view, caller, ScopeName::TeamRead, team_id);
+        count += usize::from(is_listed && usable.has(team_id, agent_id));
         Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     Ok(count)
@@ -137,6 +145,22 @@ mod tests {
     use crate::resources::teams::testing::{add_agent, team};
     use crate::resources::teams::{approvals, manage, messages};
     use crate::resources::testing::Fixture;
+
+    #[test]
+    fn unread_mail_and_outside_agents_are_counted_without_reading_what_they_wrote() {
+        let fixture = Fixture::new();
+        let team = team(&fixture, "one", None);
+        let agent = add_agent(&fixture, team, "ann");
+        for _ in 0..10 {
+            let mail = json!({"fromAgentId": agent, "body": "b".repeat(100_000)});
+            fixture.write(messages::send_to_humans, team, Fixture::input(mail).unwrap()).unwrap();
+        }
+        let Principal::Caller(owner) = &fixture.owner else { panic!("no caller") };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let count = |view: &View| count_waiting(view, owner, 10);
+        let light = runtime.block_on(fixture.store.read_light(fixture.org, None, count));
+        assert_eq!(light.expect("it costs little").unwrap(), [10, 0, 0]);
+    }
 
     #[test]
     fn unread_mail_and_pending_approvals_of_all_teams_are_listed_until_they_are_dealt_with() {

@@ -1,7 +1,6 @@
 //! Listing label changes, those that wait for the caller among them, and their approvals.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +15,7 @@ use super::current::info;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, MEMBER, ScopeName, usable_ids};
 use crate::base::{ArtifactName, Id, Issue, Label, Result};
-use crate::resources::approvals::{ApprovalInfo, Waiting, is_approver, to_info};
+use crate::resources::approvals::{ApprovalInfo, Waiting, count_open, to_info};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{ListSource, Order, Page, View};
 
@@ -155,18 +154,16 @@ pub(super) fn list(view: &View, req: &Req<(), LabelChangeFilter>) -> Result<Page
 /// # Errors
 /// If the store fails.
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
-    let user = caller.user();
-    if !is_approver(view, user)? {
-        return Ok(0);
-    }
-    let usable = usable(view, caller)?;
-    let mut count = 0;
-    view.for_each(&WAITING_FOR, &user, Order::Descending, |approval: LabelChangeApproval| {
+    // Read once there is something: mostly nothing waits.
+    let mut known = None;
+    count_open(view, caller, &WAITING_FOR, at_most, |approval: LabelChangeApproval| {
+        let usable = match &mut known {
+            Some(usable) => usable,
+            none => none.insert(usable(view, caller)?),
+        };
         let change = view.get::<LabelChange>(&approval.change)?;
-        count += usize::from(change.is_some_and(|change| usable.contains(&change.of.registry)));
-        Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    })?;
-    Ok(count)
+        Ok(change.is_some_and(|change| usable.contains(&change.of.registry)))
+    })
 }
 
 /// Lists the changes that wait for the caller's approval.

@@ -1,6 +1,7 @@
 //! New people, and accounts that are taken over.
 
 use super::*;
+use crate::auth::has_second_factor;
 
 #[test]
 fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
@@ -50,7 +51,7 @@ fn invite(world: &World, who: &Principal, email: &str) {
         let (role, token) = (Role::Member, tx.random());
         let (mail_base, mailed) = (None, None);
         let made =
-            Invitation { id, org, email, role, inviter, token, expires_at, mail_base, mailed };
+            Invitation { id, org, email: email.clone(), role, inviter, token, expires_at, mail_base, mailed };
         tx.insert(&made)
     };
     world.fixture.store.write_blocking(org, insert).unwrap();
