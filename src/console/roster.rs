@@ -58,6 +58,11 @@ impl Member {
         self.kind == "service"
     }
 
+    /// Whether it can approve: a viewer cannot, nor can whoever nobody vouches for.
+    fn can_approve(&self) -> bool {
+        self.email_verified && self.role >= Role::Member
+    }
+
     /// Its name as an approver.
     pub fn as_approver(&self) -> String {
         texts::approver(&self.name, self.role, self.email_verified)
@@ -94,7 +99,7 @@ pub fn approver(members: &[Member], id: &str) -> String {
 
 /// Warns if fewer of these approvers can approve than must; empty otherwise.
 pub fn too_few(members: &[Member], approvers: &[String], needed: impl Borrow<u32>) -> String {
-    let can = |member: &&Member| member.email_verified && approvers.contains(&member.user_id);
+    let can = |member: &&Member| member.can_approve() && approvers.contains(&member.user_id);
     texts::too_few(members.iter().filter(can).count(), *needed.borrow())
 }
 
@@ -143,4 +148,33 @@ pub async fn things(api: &Api) -> Result<Vec<Thing>> {
         }));
     }
     Ok(things)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn member(id: &str, role: &str, is_verified: bool) -> Member {
+        let member = json!({
+            "userId": id, "kind": "person", "email": "a@b.test", "name": id, "role": role,
+            "emailVerified": is_verified, "addressProved": false, "secondFactor": null,
+            "joinedAt": "2026-01-01T00:00:00Z",
+        });
+        serde_json::from_value(member).unwrap()
+    }
+
+    #[test]
+    fn viewers_and_whoever_nobody_vouches_for_are_no_approvers() {
+        let members =
+            [member("a", "member", true), member("b", "viewer", true), member("c", "admin", false)];
+        let warned = |approvers: &[&str], needed: u32| {
+            let approvers: Vec<_> = approvers.iter().map(ToString::to_string).collect();
+            too_few(&members, &approvers, needed)
+        };
+        assert_eq!(warned(&["a", "b", "c"], 1), "");
+        assert!(warned(&["a", "b"], 2).starts_with("Only 1 of them can approve now, and 2 must."));
+        assert!(warned(&["b", "c"], 1).starts_with("Nobody of them can approve now"));
+    }
 }

@@ -145,8 +145,9 @@ pub fn too_few(can: usize, needed: u32) -> String {
     };
     let must = if needed == 1 { "1 must".into() } else { format!("{needed} must") };
     format!(
-        "{can} approve now, and {must}. An admin vouches for the e-mail addresses of the others on \
-         their pages; until then deployments wait, and time out."
+        "{can} approve now, and {must}. For the others, an admin vouches for the e-mail address, or \
+         gives a viewer another role, on their pages; until then what they are to approve waits, \
+         and times out."
     )
 }
 
