@@ -116,3 +116,19 @@ fn a_move_that_takes_approvals_waits_on_a_page_of_its_own_and_is_moved_by_the_ap
     press(&ben, &change, ("action", "cancel"), &[]).shows("Cancelled");
     assert_eq!(production(&server), "1.1.0");
 }
+
+#[test]
+fn a_label_is_not_removed_from_where_it_was_not_when_the_page_was_opened() {
+    let server = server();
+    let ada = server.signed_in("ada@acme.test");
+    let path = "/o/acme/prompts/main/notes/labels?label=production";
+    let labels = ada.open(path);
+    let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
+        "version": "1.1.0"});
+    server.ada().patch("/registries/artifacts/labels", label).ok();
+    let refused = press(&ada, &labels, ("action", "remove"), &[]);
+    assert_eq!(refused.status, 409, "{}", refused.words());
+    assert_eq!(production(&server), "1.1.0");
+    press(&ada, &ada.open(path), ("action", "remove"), &[]);
+    assert_eq!(production(&server), Value::Null);
+}

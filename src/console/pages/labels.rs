@@ -78,7 +78,7 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "label": visit.form.get("label").trim(), "version": version,
     });
     // Where the label was when the form was shown; of another label than was shown, nothing is known.
-    if !is_removal && visit.form.get("label").trim() == visit.form.get("shown") {
+    if visit.form.get("label").trim() == visit.form.get("shown") {
         body["from"] = json!(visit.form.some("from"));
     }
     let moved: Result<Moved> = visit.api.patch("/registries/artifacts/labels", body).await;
