@@ -2,7 +2,8 @@
 //!
 //! Who sees how long a compressed page is learns of what is on it if they also choose a part of it: a
 //! guess that is right makes it shorter. So a page is compressed only if nothing of the request is on it:
-//! no query, which filters, searches and the forms of every page show again, and nothing that was sent.
+//! no query, which filters, searches and the forms of every page show again, nothing that was sent, and of
+//! its path only what exists ([`Reply::showing_input`]).
 //! Tokens and keys of forms are new in each page besides.
 
 use flate2::Compression;
@@ -34,7 +35,10 @@ pub enum Encoding {
 pub fn encode(reply: &Reply, head: &Parts) -> Encoding {
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     let Content::Html(html) = &reply.content else { return Encoding::Never };
-    let has_input = !is_read || head.uri.query().is_some() || reply.status != StatusCode::OK;
+    let has_input = !is_read
+        || head.uri.query().is_some()
+        || reply.status != StatusCode::OK
+        || reply.shows_input;
     if has_input || !(MIN_BYTES..=MAX_BYTES).contains(&html.len()) {
         return Encoding::Never;
     }
@@ -81,6 +85,7 @@ mod tests {
             ("POST", "/o/acme", page(2000)),
             ("GET", "/o/acme?q=guess", page(2000)),
             ("GET", "/o/guess", refused),
+            ("GET", "/o/acme/variables/guess", page(2000).showing_input()),
             ("GET", "/o/acme", page(MIN_BYTES - 1)),
             ("GET", "/o/acme", page(MAX_BYTES + 1)),
             ("GET", "/o/acme", Reply::see_other("/")),

@@ -23,6 +23,9 @@ pub struct Reply {
     /// The page whose form was sent without a session, once there is a new one.
     pub resumes: Option<String>,
     pub retry_after_secs: Option<u32>,
+    /// Whether it shows a part of its path as it was asked for, whatever that was: such a page is not
+    /// compressed.
+    pub shows_input: bool,
 }
 
 /// What a reply consists of.
@@ -82,12 +85,19 @@ impl Reply {
             theme: None,
             resumes: None,
             retry_after_secs: None,
+            shows_input: false,
         }
     }
 
     /// Says when to try again.
     pub fn retry_after(mut self, secs: Option<u32>) -> Self {
         self.retry_after_secs = secs;
+        self
+    }
+
+    /// Says that it shows a part of its path, whatever that was.
+    pub fn showing_input(mut self) -> Self {
+        self.shows_input = true;
         self
     }
 

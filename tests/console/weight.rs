@@ -46,9 +46,23 @@ fn a_page_is_compressed_unless_something_of_the_request_is_on_it() {
     let plain = ada.get("/o/acme/prompts");
     assert_eq!(plain.reply.header("content-encoding"), None);
     assert_eq!(plain.reply.header("vary"), Some("accept-encoding"));
-    for path in ["/o/acme/search?q=guess", "/o/acme/prompts?guess", "/o/acme/guess"] {
+    for path in [
+        "/o/acme/search?q=guess",
+        "/o/acme/prompts?guess",
+        "/o/acme/guess",
+        "/o/acme/variables/guess",
+        "/o/acme/prompts/main/guess/edit",
+        "/o/acme/promptlets/main/guess/edit",
+        "/o/acme/registries/guess/new",
+    ] {
         let reply = ask(&server, &ada, path);
         assert_eq!(reply.header("content-encoding"), None, "{path}");
+    }
+    assert_eq!(ada.get("/o/acme/registries/guess/new").status, 404);
+    server.publish("prompt", "notes", "1.0.0", "Hello.\n");
+    for path in ["/o/acme/prompts/main/notes/edit", "/o/acme/registries/main/new"] {
+        let reply = ask(&server, &ada, path);
+        assert_eq!(reply.header("content-encoding"), Some("gzip"), "{path}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::console::conflict::{self, Conflict, Edited, digest};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Artifact, Place, environments};
+use crate::console::place::{Artifact, Place, Registry, environments};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -30,7 +30,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/promptlets/{registry}/{name}/edit/check")
         .post(|visit| Box::pin(check_only(visit))),
     Page::of_org("/o/{org}/registries/{registry}/new")
-        .get(|visit| Box::pin(async { name(visit, None) }))
+        .get(|visit| Box::pin(name(visit, None)))
         .post(|visit| Box::pin(begin(visit))),
 ];
 
@@ -127,7 +127,8 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     let place = Place::of(visit);
     let artifact = place.find(&visit.api).await?;
     let start = start(visit, &place, artifact.as_ref()).await?;
-    let title = if artifact.is_some() { "New version of" } else { "New" };
+    let is_new = artifact.is_none();
+    let title = if is_new { "New" } else { "New version of" };
     let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref());
     let mut frame = frame.rename("body", "source").rename("draftVersion", "version");
     frame = frame.label("source", "Text");
@@ -151,7 +152,9 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
         environments: environments(&visit.api).await?,
         checked,
     };
-    render(page.frame.status, &page)
+    let reply = render(page.frame.status, &page)?;
+    // Of a prompt that does not exist the page says what it was asked for.
+    Ok(if is_new { reply.showing_input() } else { reply })
 }
 
 /// Metadata as the form has it: nothing of an empty object.
@@ -371,13 +374,14 @@ async fn check_only(visit: &Visit) -> Result<Reply> {
     render(StatusCode::OK, &CheckedPart { checked })
 }
 
-fn name(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+async fn name(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
     visit.require(Method::Post, "/registries/artifacts")?;
-    let registry = visit.param(1);
-    let path = visit.in_org(&format!("/prompts/{}", segment(registry)));
+    let registry = format!("/registries/{}", segment(visit.param(1)));
+    let registry: Registry = visit.api.get(&registry, &[]).await?;
+    let path = visit.in_org(&format!("/prompts/{}", segment(&registry.slug)));
     let frame = visit.frame("New prompt").crumb("Prompts", visit.in_org("/prompts"));
     let page = NewArtifact {
-        frame: frame.crumb(registry, path).failed(error),
+        frame: frame.crumb(registry.slug, path).failed(error),
         here: visit.path.clone(),
         kinds: [
             ("prompt", "Prompt: what a model is given"),
@@ -402,12 +406,12 @@ async fn begin(visit: &Visit) -> Result<Reply> {
             let place = Place::new(visit, visit.param(1), kind, name_of);
             Ok(Reply::see_other(format!("{}/edit", place.path)))
         }
-        Ok(()) => name(visit, Some(&Error::invalid_at("name", "must not be empty"))),
+        Ok(()) => name(visit, Some(&Error::invalid_at("name", "must not be empty"))).await,
         Err(error) => {
             let error = visit.failed(error)?;
             let message = error.as_ref().map(|error| error.message().to_string());
             let about = Error::invalid_at("name", message.unwrap_or_default());
-            name(visit, Some(&about))
+            name(visit, Some(&about)).await
         }
     }
 }

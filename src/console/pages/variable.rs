@@ -91,5 +91,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
         prompts: usage.prompts.into_iter().take(ROWS).map(prompt).collect(),
         tools: usage.tools.into_iter().take(ROWS).map(tool).collect(),
     };
-    render(page.frame.status, &page)
+    // It says any name that it was asked for.
+    Ok(render(page.frame.status, &page)?.showing_input())
 }
