@@ -14,7 +14,6 @@ use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::{Reply, SessionChange};
-use crate::console::strict::Nullable;
 use crate::console::texts;
 use crate::console::visit::Visit;
 
@@ -39,7 +38,7 @@ struct InvitationPage {
 #[serde(rename_all = "camelCase")]
 struct Invitation {
     org_name: String,
-    inviter_name: Nullable<String>,
+    inviter_name: String,
     email: String,
     role: Role,
 }
@@ -47,9 +46,9 @@ struct Invitation {
 impl Invitation {
     /// What it says.
     fn sentence(&self) -> String {
-        let inviter = self.inviter_name.as_deref().unwrap_or("A former member");
-        let role = texts::role(&self.role).to_lowercase();
-        format!("{inviter} invites {} to {}, as {role}.", self.email, self.org_name)
+        let Invitation { inviter_name, email, org_name, role } = self;
+        let role = texts::role(role).to_lowercase();
+        format!("{inviter_name} invites {email} to {org_name}, as {role}.")
     }
 }
 

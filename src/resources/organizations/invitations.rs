@@ -124,8 +124,8 @@ impl Input for InvitationToken {}
 struct InvitationPreview {
     /// The name of the organization.
     org_name: Name,
-    /// The name of who invited; null if they have left.
-    inviter_name: Option<Name>,
+    /// The name of who invited: their invitations end when they leave.
+    inviter_name: Name,
     /// The invited address.
     email: Email,
     role: Role,
@@ -222,10 +222,10 @@ fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
 fn preview(view: &View, req: &Req<(), InvitationToken>) -> Result<InvitationPreview> {
     let (invitation, _) = open(view, &req.input.token)?;
     let org: Organization = view.fetch(&invitation.org)?;
-    let inviter: Option<User> = view.get(&invitation.inviter)?;
+    let inviter: User = view.fetch(&invitation.inviter)?;
     Ok(InvitationPreview {
         org_name: org.name,
-        inviter_name: inviter.map(|user| user.name),
+        inviter_name: inviter.name,
         email: invitation.email,
         role: invitation.role,
         expires_at: invitation.expires_at,

@@ -215,6 +215,23 @@ fn only_an_owner_invites_an_owner() {
     assert!(invite_as(&fixture, &fixture.owner, "cy@acme.test", Role::Owner).is_ok());
 }
 
+#[test]
+fn an_invitation_says_who_invited_and_ends_when_they_leave() {
+    let fixture = Fixture::new();
+    let Principal::Caller(ben) = &fixture.member else { panic!("no caller of an organization") };
+    let admin = Principal::Caller(Caller { role: Role::Admin, ..(**ben).clone() }.into());
+    let made = invite_as(&fixture, &admin, "cy@acme.test", Role::Member).unwrap();
+    let previewed = || {
+        let body = args((), Fixture::input(json!({"token": made.token})).unwrap());
+        let req = Req::new(&body, &Principal::Anonymous);
+        fixture.store.read_now(Id::NIL, |view| preview(view, &req))
+    };
+    let ben: User = fixture.store.read_now(Id::NIL, |view| view.fetch(&ben.user())).unwrap();
+    assert_eq!(previewed().unwrap().inviter_name, ben.name);
+    fixture.leave(&fixture.member).unwrap();
+    assert_eq!(previewed().err().unwrap().kind(), Kind::NotFound);
+}
+
 /// Accepts with the mailed token, as somebody who is called Real.
 fn prove(fixture: &Fixture, made: &InvitationCreated) -> Result<SessionInfo> {
     let token = mailed_token(fixture.store.keys(), made.id);
