@@ -7,12 +7,14 @@ use crate::server::Running;
 use crate::visitor::press;
 
 /// A registry with two versions of `notes`, of which `production` is on the first; Ben is a member, and
-/// Cara another.
+/// Cara another, for whose address Ada vouches.
 fn server() -> Running {
     let server = Running::new();
     server.registry();
     server.add("ben", "member");
     server.add("cara", "member");
+    let cara = format!("/organizations/members/{}", user(&server, "cara@acme.test"));
+    server.ada().patch(&cara, json!({"emailVerified": true})).ok();
     server.publish("prompt", "notes", "1.0.0", "Hello.\n");
     server.publish("prompt", "notes", "1.1.0", "Good morning.\n");
     let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
@@ -131,4 +133,26 @@ fn a_label_is_not_removed_from_where_it_was_not_when_the_page_was_opened() {
     assert_eq!(production(&server), "1.1.0");
     press(&ada, &ada.open(path), ("action", "remove"), &[]);
     assert_eq!(production(&server), Value::Null);
+}
+
+#[test]
+fn the_page_of_a_change_says_who_does_not_decide_and_that_too_few_can() {
+    let server = server();
+    server.add("dan", "viewer");
+    let (ben_id, dan_id) = (user(&server, "ben@acme.test"), user(&server, "dan@acme.test"));
+    let protection = json!({"minRole": "member", "approvals": {
+        "approverIds": [ben_id, dan_id], "minApprovals": 1, "preventSelfApproval": true}});
+    server.ada().put("/registries/main/protected-labels/production", protection).ok();
+    let form = "/o/acme/registries/main/labels/production";
+    let warning = "Nobody of them can approve now, and 1 must.";
+    let ada = server.signed_in("ada@acme.test");
+    let edited = ada.open(form);
+    let (ben, cara) = (server.signed_in("ben@acme.test"), server.signed_in("cara@acme.test"));
+    let labels = ben.open("/o/acme/prompts/main/notes/labels?label=production&version=1.1.0");
+    let change = press(&ben, &labels, ("action", "move"), &[]);
+    change.shows("You do not decide about it");
+    cara.open(&change.path).shows("You are not asked").hides("You do not decide about it");
+    for page in [edited, ben.open(&change.path), cara.open(&change.path)] {
+        page.shows(warning);
+    }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agent_versions::Change;
+use super::approvals::{Decision, Question};
 use super::deployments::{Environments, Target};
 use super::environments::Approvals;
 use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, entries, shown};
@@ -18,8 +19,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::People;
 use crate::console::reply::Reply;
-use crate::console::strict::{List, Nullable};
-use crate::console::texts;
+use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -46,15 +46,8 @@ struct JobPage {
     is_too_large: bool,
     /// How what is or was live is called.
     was: &'static str,
-    approvals: Vec<Approval>,
+    decision: Decision,
     people: People,
-    may_decide: bool,
-    /// Why the visitor does not decide about what waits; empty if they do, or it does not.
-    why_not: String,
-    /// The visitor's own page, if they are asked and nobody vouches for their address.
-    lacks_voucher: Option<String>,
-    /// That fewer of those who are asked can approve than must.
-    too_few: String,
     may_cancel: bool,
     may_roll_back: bool,
 }
@@ -102,50 +95,6 @@ impl PlanTarget {
     }
 }
 
-/// The approval of what waits for it by one of its approvers.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Approval {
-    pub user: Approver,
-    pub decision: String,
-    pub decided_at: Nullable<Time>,
-    pub comment: Nullable<String>,
-    pub via: Nullable<String>,
-}
-
-impl Approval {
-    /// Whether a user has not decided yet.
-    pub fn waits_for(&self, user: &str) -> bool {
-        self.user.id == user && self.decision == "pending"
-    }
-}
-
-/// Who is to approve.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Approver {
-    id: String,
-    pub name: String,
-    pub email_verified: bool,
-    pub can_decide: bool,
-}
-
-impl Approver {
-    /// Whether they are verified, and cannot decide all the same.
-    pub fn is_viewer(&self) -> bool {
-        self.email_verified && !self.can_decide
-    }
-}
-
-/// Class, icon and word of a decision.
-pub fn decision(name: &str) -> (&'static str, &'static str, &'static str) {
-    match name {
-        "approved" => ("good", "check", "Approved"),
-        "denied" => ("bad", "octagon", "Denied"),
-        _ => ("off", "clock", "Not decided"),
-    }
-}
-
 fn api_path(visit: &Visit) -> String {
     format!("/agents/deployments/{}", segment(visit.param(1)))
 }
@@ -159,44 +108,20 @@ async fn changes(visit: &Visit) -> Result<(Vec<ChangedTarget>, bool)> {
     }
 }
 
-/// Why somebody who is not asked, or has decided, finds no buttons.
-fn why_not(job: &Job, own: Option<&Approval>, me: &str) -> &'static str {
-    let prevents = job.plan.approvals.as_ref().is_some_and(|policy| policy.prevent_self_approval);
-    match own {
-        Some(own) if own.decision == "pending" => "",
-        Some(_) => "You have decided; it waits for others.",
-        None if prevents && job.created_by == me => {
-            "You do not decide about it: who deploys to this environment does not approve it."
-        }
-        None => "You are not asked: the environment says who approves.",
-    }
-}
-
-/// Warns if fewer of those who are asked have approved, or can, than must.
-fn too_few(job: &Job, approvals: &[Approval]) -> String {
-    let can = |one: &&Approval| match one.decision.as_str() {
-        "pending" | "approved" => one.user.can_decide,
-        _ => false,
-    };
-    let needed = job.plan.approvals.as_ref().map_or(0, |policy| policy.min_approvals);
-    texts::too_few(approvals.iter().filter(can).count(), needed)
-}
-
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let job: Job = visit.api.get(&api_path(visit), &[]).await?;
-    let approvals = format!("{}/approvals", api_path(visit));
-    let approvals: List<Approval> = visit.api.get(&approvals, &[("limit", "100")]).await?;
+    let question = Question {
+        is_open: job.state == "pending_approval",
+        policy: job.plan.approvals.as_ref(),
+        asked_by: &job.created_by,
+        own: "You do not decide about it: who deploys to this environment does not approve it.",
+        others: "You are not asked: the environment says who approves.",
+    };
+    let decision = Decision::read(visit, &api_path(visit), &question).await?;
     let (changes, is_too_large) = changes(visit).await?;
     let environments = Environments::read(&visit.api).await?;
     let me = &visit.signed_in().user.id;
-    let own = approvals.items.iter().find(|one| one.user.id == *me);
-    let asked = own.filter(|one| one.waits_for(me));
-    let is_open = job.state == "pending_approval";
     let may_write = visit.member().role >= Role::Member;
-    let may_decide = is_open && asked.is_some_and(|one| one.user.can_decide);
-    let lacks_voucher = is_open && may_write && asked.is_some_and(|one| !one.user.email_verified);
-    let why_not = if is_open { why_not(&job, own, me) } else { "" };
-    let too_few = if is_open { too_few(&job, &approvals.items) } else { String::new() };
     let title = match (job.prompt_name.as_deref(), job.version.as_deref()) {
         (Some(name), Some(version)) => format!("Deploy {name} {version}"),
         _ => "Deployment".into(),
@@ -211,13 +136,8 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         targets: shown(changes, &job.plan.tools),
         is_too_large,
         was: if OPEN.contains(&job.state.as_str()) { "now" } else { "before" },
-        approvals: approvals.items,
+        decision,
         people: People::read(&visit.api).await?,
-        may_decide,
-        why_not: why_not.into(),
-        too_few,
-        lacks_voucher: lacks_voucher
-            .then(|| visit.in_org(&format!("/settings/members/{}", segment(me)))),
         may_cancel: OPEN.contains(&job.state.as_str())
             && (is_admin || may_write && job.created_by == *me),
         may_roll_back: may_write && APPLIED.contains(&job.state.as_str()),

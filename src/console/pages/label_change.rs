@@ -5,7 +5,8 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::job::Approval;
+use super::approvals::{Decision, Question};
+use super::environments::Approvals;
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 use crate::console::api::{Api, segment};
@@ -52,6 +53,7 @@ pub struct LabelChange {
     to: Nullable<String>,
     content_hash: Nullable<String>,
     pub state: String,
+    approvals: Approvals,
     pub asked_by: String,
     via: Nullable<String>,
     pub created_at: Time,
@@ -154,14 +156,9 @@ struct LabelChangePage {
     texts: Vec<Shown>,
     /// The page of the texts after these.
     next: Option<String>,
-    approvals: Vec<Approval>,
+    decision: Decision,
     people: People,
-    may_decide: bool,
-    /// The visitor's own page, if they are asked and nobody vouches for their address.
-    lacks_voucher: Option<String>,
     may_cancel: bool,
-    why_not: String,
-    too_few: String,
 }
 
 /// What changes for a model, as the API says it.
@@ -205,30 +202,29 @@ fn api_path(visit: &Visit) -> String {
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let api = &visit.api;
     let change: LabelChange = api.get(&api_path(visit), &[]).await?;
-    let approvals = format!("{}/approvals", api_path(visit));
-    let approvals: List<Approval> = api.get(&approvals, &[("limit", "100")]).await?;
+    let is_open = change.state == "pending";
+    let question = Question {
+        is_open,
+        policy: Some(&change.approvals),
+        asked_by: &change.asked_by,
+        own: "You do not decide about it: who asks for a change of this label does not approve it.",
+        others: "You are not asked: the protection of the label says who approves.",
+    };
+    let decision = Decision::read(visit, &api_path(visit), &question).await?;
     let diff = format!("{}/diff", api_path(visit));
     let texts: List<Text> = api.get(&diff, visit.cursor().as_slice()).await?;
     let mut left = ROWS;
     let me = &visit.signed_in().user.id;
-    let asked = approvals.items.iter().find(|one| one.waits_for(me));
-    let is_open = change.state == "pending";
     let may_write = visit.member().role >= Role::Member;
-    let lacks_voucher = is_open && may_write && asked.is_some_and(|one| !one.user.email_verified);
     let is_admin = visit.member().role >= Role::Admin;
     let place = change.place(visit);
     let frame = place.crumbs(visit, visit.frame(&change.title()));
     let page = LabelChangePage {
         frame: frame.failed(error.as_ref()).live(),
-        may_decide: is_open && asked.is_some_and(|one| one.user.can_decide),
-        lacks_voucher: lacks_voucher
-            .then(|| visit.in_org(&format!("/settings/members/{}", segment(me)))),
         may_cancel: is_open && (is_admin || may_write && change.asked_by == *me),
-        why_not: String::new(),
-        too_few: String::new(),
         next: texts.next_cursor.0,
         texts: texts.items.into_iter().map(|text| Shown::new(text, &mut left)).collect(),
-        approvals: approvals.items,
+        decision,
         people: People::read(api).await?,
         place,
         change,

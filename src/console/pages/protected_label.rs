@@ -111,6 +111,8 @@ struct ProtectedLabelPage {
     members: Vec<Member>,
     movers: Vec<String>,
     approvers: Vec<String>,
+    /// That fewer of those who are stored can approve than must.
+    warning: String,
     delete: String,
 }
 
@@ -189,14 +191,18 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut form = settings(visit).await?;
     let stored: ProtectedLabel = form.stored()?;
     let is_sent = visit.form.sent("minRole").is_some();
+    let members = roster::members(&visit.api).await?;
+    let needed = stored.approvals();
     let approvers = stored.approvals.0.map(|own| own.approver_ids).unwrap_or_default();
+    let warning = roster::too_few(&members, &approvers, needed);
     let frame = visit.frame(&format!("Who moves {}", stored.label));
     let frame = crumbs(visit, frame).failed(error.as_ref());
     let frame = form.ready(frame, visit, error.as_ref());
     let page = ProtectedLabelPage {
         frame: frame.rename("userIds", "mover").rename("approvals", "approver"),
         form,
-        members: roster::members(&visit.api).await?,
+        members,
+        warning,
         movers: if is_sent { chosen(visit, "mover") } else { stored.user_ids },
         approvers: if is_sent { chosen(visit, "approver") } else { approvers },
         delete: format!("{}/delete", path(visit, visit.param(1), &stored.label)),
