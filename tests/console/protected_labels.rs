@@ -156,3 +156,17 @@ fn the_page_of_a_change_says_who_does_not_decide_and_that_too_few_can() {
         page.shows(warning);
     }
 }
+
+#[test]
+fn today_says_of_labels_that_one_cannot_approve_yet() {
+    let server = server();
+    let protection = json!({"minRole": "member", "approvals": {
+        "approverIds": [user(&server, "ben@acme.test")]}});
+    server.ada().put("/registries/main/protected-labels/production", protection).ok();
+    let (ben, cara) = (server.signed_in("ben@acme.test"), server.signed_in("cara@acme.test"));
+    let labels = cara.open("/o/acme/prompts/main/notes/labels?label=production&version=1.1.0");
+    press(&cara, &labels, ("action", "move"), &[]).shows("Waits for approval");
+    let today = ben.open("/o/acme");
+    today.shows("You are asked to approve labels, and cannot yet");
+    today.hides("Labels that wait for your approval");
+}

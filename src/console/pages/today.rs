@@ -106,15 +106,20 @@ async fn jobs(
     Ok(Group { title, icon, kind: "warning", rows, is_cut, all })
 }
 
-/// The jobs that wait for the visitor's approval. They can only look at them as long as nobody vouches
-/// for their address.
+/// The jobs that wait for the visitor's approval.
 async fn approvals(visit: &Visit) -> Result<Group> {
     let group = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
+    unless_unverified(visit, group, "You are asked to approve, and cannot yet").await
+}
+
+/// What waits for the visitor's approval: with this title as long as nobody vouches for their address,
+/// since they can only look at it.
+async fn unless_unverified(visit: &Visit, group: Group, title: &'static str) -> Result<Group> {
     if group.rows.is_empty() || member(&visit.api, &visit.signed_in().user.id).await?.email_verified
     {
         return Ok(group);
     }
-    Ok(Group { title: "You are asked to approve, and cannot yet", kind: "off", ..group })
+    Ok(Group { title, kind: "off", ..group })
 }
 
 /// Changes of protected labels that wait for the visitor's approval.
@@ -129,14 +134,15 @@ async fn label_changes(visit: &Visit) -> Result<Group> {
         at: change.created_at,
     };
     let (kind, icon, _) = label_change::state("pending");
-    Ok(Group {
+    let group = Group {
         title: "Labels that wait for your approval",
         icon,
         kind,
         all: visit.in_org("/label-changes?only=mine"),
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
-    })
+    };
+    unless_unverified(visit, group, "You are asked to approve labels, and cannot yet").await
 }
 
 /// When the last days begin.
