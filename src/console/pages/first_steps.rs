@@ -1,5 +1,5 @@
 //! What is to be done in a new organization, in its order: each step is ticked off by what there is, and
-//! the list goes when all are.
+//! the list goes with the last, the first deployment.
 
 use serde::de::IgnoredAny;
 
@@ -19,8 +19,19 @@ pub struct Step {
     pub path: String,
 }
 
-/// Registries that are looked through for a prompt.
-const REGISTRIES: &str = "20";
+/// What the page of today says of a new organization.
+pub struct FirstSteps {
+    /// Whether it has something of its own.
+    pub is_begun: bool,
+    /// What is to be done, for whoever may do it all.
+    pub steps: Vec<Step>,
+}
+
+/// Registries that are looked through for a prompt: as many as one request lists.
+const REGISTRIES: &str = "100";
+
+/// The list that has something when the last step is done.
+const DEPLOYED: &str = "/agents/deployments";
 
 /// Title, reason, path below the organization's, and the list that has something once it is done.
 const STEPS: [(&str, &str, &str, &str); 6] = [
@@ -38,30 +49,39 @@ const STEPS: [(&str, &str, &str, &str); 6] = [
         "/environments/new",
         "/environments",
     ),
-    ("Deploy", "You see what changes before it does.", "/deployments/new", "/agents/deployments"),
     (
         "Make an API key",
         "With it agents and programs fetch what is live.",
         "/settings/keys/new",
         "/api-keys",
     ),
+    ("Deploy", "You see what changes before it does.", "/deployments/new", DEPLOYED),
 ];
 
-/// Returns the steps, for whoever may take them all, until they are done.
+/// Reads what is to be done, until something is deployed: then it is asked for nothing else.
 ///
 /// # Errors
 /// Those of the routes.
-pub async fn steps(visit: &Visit) -> Result<Vec<Step>> {
-    if !visit.may(Method::Post, "/registries") {
-        return Ok(Vec::new());
+pub async fn read(visit: &Visit) -> Result<FirstSteps> {
+    if !is_empty(visit, DEPLOYED, &[]).await? {
+        return Ok(FirstSteps { is_begun: true, steps: Vec::new() });
     }
-    let registries: List<Registry> = visit.api.get("/registries", &[("limit", REGISTRIES)]).await?;
-    let first = registries.items.first().map(|registry| registry.slug.as_str());
+    let may_do_all = visit.may(Method::Post, "/registries");
+    let limit = if may_do_all { REGISTRIES } else { "1" };
+    let registries: List<Registry> = visit.api.get("/registries", &[("limit", limit)]).await?;
+    let is_begun = !registries.items.is_empty();
+    let steps = if may_do_all { steps(visit, &registries.items).await? } else { Vec::new() };
+    Ok(FirstSteps { is_begun, steps })
+}
+
+async fn steps(visit: &Visit, registries: &[Registry]) -> Result<Vec<Step>> {
+    let first = registries.first().map(|registry| registry.slug.as_str());
     let mut steps = Vec::new();
     for (title, reason, path, list) in STEPS {
         let is_done = match (list, path) {
-            ("", "/prompts") => has_prompt(visit, &registries.items).await?,
+            ("", "/prompts") => has_prompt(visit, registries).await?,
             ("", _) => first.is_some(),
+            (DEPLOYED, _) => false,
             (list, _) => !is_empty(visit, list, &[]).await?,
         };
         let path = match (path, first) {
@@ -70,7 +90,7 @@ pub async fn steps(visit: &Visit) -> Result<Vec<Step>> {
         };
         steps.push(Step { is_done, title, reason, path: visit.in_org(&path) });
     }
-    Ok(if steps.iter().all(|step| step.is_done) { Vec::new() } else { steps })
+    Ok(steps)
 }
 
 async fn has_prompt(visit: &Visit, registries: &[Registry]) -> Result<bool> {

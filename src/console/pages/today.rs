@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::agents::Agent;
 use super::deployments::{self, Job};
-use super::first_steps::{Step, steps};
+use super::first_steps::{self, FirstSteps, Step};
 use super::label_change::{self, LabelChange};
 use super::today_group::{Group, ROWS, Row};
 use super::today_operations;
@@ -34,7 +34,7 @@ struct Today {
     frame: Frame,
     base: String,
     groups: Vec<Group>,
-    has_registries: bool,
+    is_begun: bool,
     /// What is to be done in a new organization; empty in others.
     steps: Vec<Step>,
 }
@@ -51,8 +51,6 @@ struct Flag {
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
-    let registries: List<serde_json::Value> =
-        visit.api.get("/registries", &[("limit", "1")]).await?;
     let waiting = approvals(visit).await?;
     let failed = jobs(visit, "Deployments that failed", "error", ("state", "error")).await?;
     let mut teams = Teams::new();
@@ -74,12 +72,13 @@ async fn show(visit: &Visit) -> Result<Reply> {
         today_operations::keys(visit).await?,
         today_operations::backup(visit).await?,
     ];
+    let FirstSteps { is_begun, steps } = first_steps::read(visit).await?;
     let page = Today {
         frame: visit.frame("Today").live(),
         base: visit.in_org(""),
         groups: groups.into_iter().filter(|group| !group.rows.is_empty()).collect(),
-        steps: steps(visit).await?,
-        has_registries: !registries.items.is_empty(),
+        steps,
+        is_begun,
     };
     render(page.frame.status, &page)
 }
