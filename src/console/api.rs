@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Executor, Request, Response};
+use crate::api::execute::{Arguments, Executor, Preconditions, Request, Response};
 use crate::api::{Method, Origin, Uploaded};
 use crate::auth::{RawCredential, Role};
 pub use crate::base::segment;
@@ -166,6 +166,22 @@ impl Api {
     /// Those of the route.
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Put, path, body).await
+    }
+
+    /// Sets a resource that does not exist yet.
+    ///
+    /// # Errors
+    /// 412 if it exists; those of the route.
+    pub async fn put_new(&self, path: &str, body: Value) -> Result<()> {
+        let (route, params) = self.calls.find(Method::Put, path)?;
+        let (reading, _) = self.calls.find(Method::Get, path)?;
+        let arguments = Arguments::Json(self.in_org(body));
+        let call = RouteCall { route: &route, params, target: path, query: "", arguments };
+        let mut request = self.calls.request(call);
+        request.reading = Some(reading);
+        request.preconditions =
+            Preconditions { if_none_match: vec![b"*".to_vec()], ..Preconditions::default() };
+        self.calls.execute(request).await.map(drop)
     }
 
     /// Updates a resource.

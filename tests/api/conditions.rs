@@ -103,3 +103,18 @@ fn if_match_applies_to_a_registry_whose_organization_is_in_the_body() {
     assert_eq!(patch("b").ok()["name"], "b");
     patch("c").refused(412, "changed_meanwhile");
 }
+
+#[test]
+fn a_put_with_if_none_match_sets_only_what_is_not_there() {
+    let acme = Fixture::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let path = "/registries/main/protected-labels/production";
+    let set = |role: &str| {
+        let ask = acme.owner.ask("PUT", path).with("If-None-Match", "*");
+        ask.org_json(json!({"minRole": role})).send()
+    };
+    assert_eq!(set("owner").ok()["minRole"], "owner");
+    set("member").refused(412, "exists_already");
+    assert_eq!(acme.owner.get(path).ok()["minRole"], "owner");
+    acme.owner.put(path, json!({"minRole": "admin"})).ok();
+}

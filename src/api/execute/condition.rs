@@ -1,9 +1,10 @@
-//! `If-Match`: conditional writes.
+//! `If-Match`, and `If-None-Match: *` of a PUT: conditional writes.
 
 use serde_json::{Value, json};
 
 use super::context::RequestContext;
 use super::etag::Etag;
+use super::request::Preconditions;
 use crate::api::action::{Action, BoundRead};
 use crate::api::calls::Calls;
 use crate::api::read::SourceFormat;
@@ -11,7 +12,7 @@ use crate::api::request::Principal;
 use crate::base::{Error, Kind, Result};
 use crate::store::Tx;
 
-/// The condition of a request with `If-Match`: the read of the resource, which may have none.
+/// The condition of a write: the read of the resource, which may have none.
 pub struct IfMatch(Option<BoundRead>);
 
 impl IfMatch {
@@ -25,7 +26,8 @@ impl IfMatch {
         mode: SourceFormat,
     ) -> Result<Option<Self>> {
         let request = &*context.request;
-        if request.preconditions.if_match.is_empty() || !request.route.is_conditional_write() {
+        let route = &request.route;
+        if !route.is_conditional_write() || !request.preconditions.limit(route.method) {
             return Ok(None);
         }
         let bound = if let Some(current) = &request.route.compared_with {
@@ -54,10 +56,24 @@ impl IfMatch {
     /// Compares the resource's current tag with those of the request.
     ///
     /// # Errors
-    /// 412 if it is none of them.
-    pub fn check_preconditions(&self, tags: &[Vec<u8>], tx: &Tx, who: &Principal) -> Result<()> {
+    /// 412 if it is none of them, or if there is a resource where there is to be none.
+    pub fn check_preconditions(
+        &self,
+        wanted: &Preconditions,
+        tx: &Tx,
+        who: &Principal,
+    ) -> Result<()> {
         let Some(reading) = &self.0 else { return Ok(()) };
-        let tag = Etag::of(&reading(&tx.view(), who, &mut Calls::default())?.body);
+        let current = reading(&tx.view(), who, &mut Calls::default());
+        let tags = &wanted.if_match;
+        if tags.is_empty() {
+            return match current {
+                Ok(_) => Err(exists_already()),
+                Err(error) if error.kind() == Kind::NotFound => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
+        let tag = Etag::of(&current?.body);
         if tags.iter().any(|tags| tag.is_in(tags, false)) {
             Ok(())
         } else {
@@ -69,8 +85,9 @@ impl IfMatch {
     ///
     /// # Errors
     /// 412, unless the condition is `*`.
-    pub fn require_tag(&self, tags: &[Vec<u8>]) -> Result<()> {
-        if self.0.is_none() && !tags.iter().any(|tags| tags == b"*") {
+    pub fn require_tag(&self, wanted: &Preconditions) -> Result<()> {
+        let tags = &wanted.if_match;
+        if self.0.is_none() && !tags.is_empty() && !tags.iter().any(|tags| tags == b"*") {
             return Err(changed_meanwhile());
         }
         Ok(())
@@ -82,5 +99,13 @@ fn changed_meanwhile() -> Error {
         Kind::Precondition,
         "changed_meanwhile",
         "it has changed since the ETag in If-Match; read it again and repeat the request",
+    )
+}
+
+fn exists_already() -> Error {
+    Error::new(
+        Kind::Precondition,
+        "exists_already",
+        "it exists already; read it, and repeat the request without If-None-Match to replace it",
     )
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::etag::Etag;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::request::{Origin, Uploaded};
-use crate::api::route::Route;
+use crate::api::route::{Method, Route};
 use crate::auth::nostr::Signer;
 use crate::auth::{Identity, RawCredential};
 use crate::base::Result;
@@ -177,11 +177,19 @@ impl std::ops::Deref for ArgumentsValue<'_> {
 pub struct Preconditions {
     /// A PATCH or DELETE is executed only if one of these is the current tag (412).
     pub if_match: Vec<Vec<u8>>,
-    /// A GET is answered without a body if one of these is the current tag (304).
+    /// A GET is answered without a body if one of these is the current tag (304). A PUT with `*` alone is
+    /// executed only if there is nothing yet (412).
     pub if_none_match: Vec<Vec<u8>>,
 }
 
 impl Preconditions {
+    /// Whether they limit a write with this method.
+    pub(super) fn limit(&self, method: Method) -> bool {
+        let is_for_new =
+            method == Method::Put && self.if_none_match.iter().any(|tags| tags == b"*");
+        is_for_new || !self.if_match.is_empty()
+    }
+
     /// Whether the client has the representation with this tag.
     pub(super) fn has(&self, tag: &Etag) -> bool {
         self.if_none_match.iter().any(|tags| tag.is_in(tags, true))

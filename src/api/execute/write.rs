@@ -143,7 +143,7 @@ impl Transaction {
         mut operation: impl FnMut(&mut Tx, &Principal) -> Result<Outcome<EncodedOutput>>,
     ) -> Result<Written> {
         let who = self.context.enter(tx)?;
-        let tags = &self.context.request.preconditions.if_match;
+        let wanted = &self.context.request.preconditions;
         if self.context.request.route.method == Method::Delete {
             tx.mark_deletion();
         }
@@ -153,7 +153,7 @@ impl Transaction {
             return Ok(Written::Replayed(stored));
         }
         if let Some(expected) = &self.expected {
-            expected.check_preconditions(tags, tx, &who)?;
+            expected.check_preconditions(wanted, tx, &who)?;
         }
         let answer = match operation(tx, &who)? {
             Outcome::Done(answer) => answer,
@@ -168,7 +168,7 @@ impl Transaction {
         };
         // After the operation, so that a missing resource is 404 and not 412.
         if let Some(expected) = &self.expected {
-            expected.require_tag(tags)?;
+            expected.require_tag(wanted)?;
         }
         // What is there already is answered as it is: there is nothing to record.
         if !tx.has_changes() && !progress.has_changes {

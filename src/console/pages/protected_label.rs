@@ -94,13 +94,11 @@ pub async fn protect(visit: &Visit, registry: &str) -> Result<Reply> {
     }
     let api_path = format!("/registries/{}/protected-labels/{}", segment(registry), segment(label));
     let page = path(visit, registry, label);
-    match visit.api.get::<Value>(&api_path, &[]).await {
-        Ok(_) => return Ok(Reply::see_other(page)),
-        Err(error) if error.kind() == Kind::NotFound => {}
-        Err(error) => return Err(error),
+    match visit.api.put_new(&api_path, json!({"minRole": "admin"})).await {
+        Ok(()) => Ok(visit.done(&page, Flash::LabelProtected)),
+        Err(error) if error.kind() == Kind::Precondition => Ok(Reply::see_other(page)),
+        Err(error) => Err(error),
     }
-    visit.api.put::<Value>(&api_path, json!({"minRole": "admin"})).await?;
-    Ok(visit.done(&page, Flash::LabelProtected))
 }
 
 #[derive(Template)]
