@@ -291,10 +291,11 @@ mod tests {
     fn however_many_registries_have_large_texts_2_mib_of_them_are_read() {
         let fixture = Fixture::new();
         let long = "lorem ipsum ".repeat(25_000);
-        for n in 0..10 {
-            let (registry, text) = (format!("r{n}"), format!("only{n} {long}"));
-            artifacts::tests::registry(&fixture, &registry);
-            publish(&fixture, &registry, &format!("p{n}"), "1.0.0", &text);
+        let registries = ["r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7", "r8", "r9"];
+        for (n, registry) in registries.into_iter().enumerate() {
+            artifacts::tests::registry(&fixture, registry);
+            let text = format!("only{n} {long}");
+            publish(&fixture, registry, &format!("p{n}"), "1.0.0", &text);
         }
         let found = |q: &str| texts(&fixture, &fixture.member, json!({"q": q})).len();
         // The seventh text of 300 KB exceeds it.

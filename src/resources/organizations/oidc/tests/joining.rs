@@ -50,8 +50,17 @@ fn invite(world: &World, who: &Principal, email: &str) {
         let (id, expires_at) = (tx.new_id(), tx.now().plus_secs(3600));
         let (role, token) = (Role::Member, tx.random());
         let (mail_base, mailed) = (None, None);
-        let made =
-            Invitation { id, org, email: email.clone(), role, inviter, token, expires_at, mail_base, mailed };
+        let made = Invitation {
+            id,
+            org,
+            email: email.clone(),
+            role,
+            inviter,
+            token,
+            expires_at,
+            mail_base,
+            mailed,
+        };
         tx.insert(&made)
     };
     world.fixture.store.write_blocking(org, insert).unwrap();
