@@ -22,6 +22,11 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
     (
         303,
         &[
+            "/o/acme/promptlets/main/tone/versions/1.0.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.0.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.1.0/clone",
+            "/o/acme/prompts/main/notes/versions/1.2.0/clone",
+            "/o/acme/prompts/main/told/versions/1.0.0/clone",
             "/account",
             "/o/acme/agents/herald action=pause",
             "/o/acme/agents/herald deployment={id}",
@@ -148,17 +153,12 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
     (403, &["/account/second-factor action=begin"]),
     // A name that is missing is of nothing.
     (404, &["/o/acme/teams/crew/agents/add"]),
-    // It was deployed again since; she has no second factor herself; the clone would be the original.
+    // It was deployed again since; she has no second factor herself.
     (
         409,
         &[
             "/o/acme/deployments/jobs/{id} action=rollback",
             "/o/acme/settings/members action=require",
-            "/o/acme/promptlets/main/tone/versions/1.0.0/clone",
-            "/o/acme/prompts/main/notes/versions/1.0.0/clone",
-            "/o/acme/prompts/main/notes/versions/1.1.0/clone",
-            "/o/acme/prompts/main/notes/versions/1.2.0/clone",
-            "/o/acme/prompts/main/told/versions/1.0.0/clone",
         ],
     ),
 ];

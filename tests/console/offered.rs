@@ -11,6 +11,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     (
         "account.rs",
         &[
+            "GET /auth/links",
             "GET /auth/sessions",
             "DELETE /auth/sessions",
             "DELETE /auth/sessions/{sessionId}",
@@ -18,6 +19,47 @@ const OFFERED: &[(&str, &[&str])] = &[
             "PATCH /auth/user",
         ],
     ),
+    ("artifact_tags.rs", &["PATCH /registries/artifacts"]),
+    (
+        "label_change.rs",
+        &[
+            "GET /registries/artifacts/label-changes",
+            "GET /registries/artifacts/label-changes/{changeId}",
+            "GET /registries/artifacts/label-changes/{changeId}/approvals",
+            "GET /registries/artifacts/label-changes/{changeId}/diff",
+            "POST /registries/artifacts/label-changes/{changeId}/approve",
+            "POST /registries/artifacts/label-changes/{changeId}/deny",
+            "POST /registries/artifacts/label-changes/{changeId}/cancel",
+        ],
+    ),
+    (
+        "protected_label.rs",
+        &[
+            "GET /registries/{registrySlug}/protected-labels",
+            "GET /registries/{registrySlug}/protected-labels/{label}",
+            "PUT /registries/{registrySlug}/protected-labels/{label}",
+            "DELETE /registries/{registrySlug}/protected-labels/{label}",
+        ],
+    ),
+    (
+        "provider_sign_in.rs",
+        &[
+            "POST /auth/providers/begin",
+            "POST /auth/providers/finish",
+            "POST /auth/links",
+            "DELETE /auth/links/{linkId}",
+        ],
+    ),
+    (
+        "second_factor.rs",
+        &[
+            "GET /auth/second-factor",
+            "POST /auth/second-factor",
+            "POST /auth/second-factor/confirm",
+            "POST /auth/second-factor/off",
+        ],
+    ),
+    ("sign_in_settings.rs", &["GET /organizations/sign-in", "PUT /organizations/sign-in"]),
     ("activity.rs", &["GET /teams/{teamId}/activity"]),
     (
         "agent.rs",
@@ -227,6 +269,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     (
         "member.rs",
         &[
+            "DELETE /organizations/members/{userId}/second-factor",
             "POST /organizations/members/{userId}/password-reset",
             "GET /organizations/members/{userId}",
             "PATCH /organizations/members/{userId}",
@@ -333,7 +376,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("reset_password.rs", &["POST /auth/password/reset", "POST /auth/password/forgot"]),
     ("search.rs", &["GET /search"]),
     ("setup.rs", &["GET /setup", "POST /setup"]),
-    ("sign_in.rs", &["POST /auth/sign-in"]),
+    ("sign_in.rs", &["POST /auth/sign-in", "POST /auth/sign-in/code", "GET /auth/providers"]),
     ("sign_out.rs", &["POST /auth/sign-out"]),
     ("system.rs", &["GET /system"]),
     ("task.rs", &["GET /teams/{teamId}/tasks/{taskId}", "PATCH /teams/{teamId}/tasks/{taskId}"]),

@@ -17,7 +17,7 @@ fn a_person_answers_the_message_of_an_agent() {
         let (team, agent) = server.team("crew", "scribe");
         let browser = driver.browser(390, 844, scripts);
         sign_in(&browser, &server, "ada@acme.test");
-        browser.shows("Nothing");
+        browser.shows("The first steps");
         let mail = json!({"fromAgentId": agent, "subject": "Which tone?", "body": "Calm or not?"});
         server.ada().post(&format!("/teams/{team}/inbox"), mail).ok();
         if !scripts {
