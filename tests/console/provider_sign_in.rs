@@ -123,7 +123,7 @@ fn answers_for_which_a_provider_is_asked_are_limited_as_sign_ins_are() {
     let (provider, server) = start("guessed.test");
     let visitor = server.visitor();
     let mut statuses = Vec::new();
-    for _ in 0..20 {
+    for _ in 0..13 {
         let url = visitor.get("/sign-in/oidc/kc").location().to_string();
         let back = provider.sign_in(&url, person("ada"), "ES256");
         let guessed = back.replace("code=code-", "code=guessed-");

@@ -65,7 +65,7 @@ impl Output for LinkInfo {
 
 /// An account of a provider to link.
 #[derive(Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{"confirmation": "the-confirmation"}]))]
+#[schemars(extend("examples" = [{"confirmation": "the-confirmation", "password": "seven green bottles"}]))]
 #[schemars(rename = "NewSignInLink")]
 pub(super) struct NewLink {
     /// What the end of the sign-in with the provider has returned.
