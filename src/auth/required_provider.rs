@@ -36,10 +36,18 @@ static BREAK_GLASS: Reference<RequiredProvider, Membership> = Reference::restric
     |required: &RequiredProvider, _| vec![(required.break_glass, required.org).to_bytes()],
 );
 
+static USER: Reference<RequiredProvider, User> = Reference::restrict(
+    &["break_glass"],
+    "is_break_glass_owner",
+    "this person is let in when the provider of sign-ins does not answer",
+    |user: &User| user.id.to_bytes(),
+    |required: &RequiredProvider, _| vec![required.break_glass.to_bytes()],
+);
+
 impl Record for RequiredProvider {
     const TABLE: &'static str = "required_providers";
     const EXPORT: Export<Self> = Export::LeftOut("the providers of each installation are its own");
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &BREAK_GLASS];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &BREAK_GLASS, &USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
     type Key = Id<Org>;

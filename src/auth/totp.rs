@@ -95,7 +95,7 @@ pub fn from_base32(text: &str) -> Option<Vec<u8>> {
         held += 5;
         if held >= 8 {
             held -= 8;
-            bytes.push((bits >> held & 0xFF) as u8);
+            bytes.push((bits >> held).to_le_bytes()[0]);
         }
     }
     Some(bytes)

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use serde_json::Value;
 
 use super::engine::Order;
+use super::list_source::ListSource;
 use super::record::{Export, ExportForm, Record};
 use super::tx::Tx;
-use super::view::{ListSource, View};
+use super::view::View;
 use crate::base::{Error, Exporting, Importing, Result};
 
 /// Rows that one transaction of [`TableRows::erase`] deletes.

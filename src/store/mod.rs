@@ -19,6 +19,7 @@ mod hints;
 mod id_watermark;
 mod indexes;
 mod key;
+mod list_source;
 mod mirror;
 mod page;
 mod paging;
@@ -60,6 +61,7 @@ pub use hints::{LARGE_BYTES, WorkHints};
 pub use indexes::are_built as are_indexes_built;
 pub use indexes::build as build_indexes;
 pub use key::Key;
+pub use list_source::ListSource;
 pub use mirror::Mirror;
 pub use page::{Page, PageRequest};
 pub use record::{
@@ -76,7 +78,7 @@ pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
-pub use view::{ListSource, View};
+pub use view::View;
 
 use tokio::sync::Semaphore;
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::engine::{ObservedReader, Order};
 use super::key::Key;
+use super::list_source::ListSource;
 use super::page::{Page, PageRequest};
 use super::record::{Index, Record};
-use super::view::{KeySpan, ListSource, View};
+use super::view::{KeySpan, View};
 use crate::base::Result;
 
 /// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::erasure::{Erasure, ErasureLedger, Ledger};
-use super::view::ListSource;
+use super::list_source::ListSource;
 use super::{Key as _, Order, Store};
 use crate::base::{Error, Id, LogLimit, Result};
 

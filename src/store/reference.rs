@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::{Key, after_prefix};
+use super::list_source::ListSource;
 use super::record::{AnyIndex, AnyRecord, Index, Org, Record, org_prefix};
 use super::tx::Tx;
-use super::view::{ListSource, View};
+use super::view::View;
 use crate::base::{Error, Id, Result};
 
 /// Referring records are read in batches of at most 100 rows, so that few are in memory at a time.

@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 
 use super::engine::{KeyRange, Order, Reader};
 use super::key::after_prefix;
+use super::list_source::ListSource;
 use super::record::{AnyRecord, Export, Org, Record, decode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
-use super::view::ListSource;
 use crate::base::{Id, Result};
 
 /// One attempt changes about 2,000 keys at most for deferred references: a tenth of what a

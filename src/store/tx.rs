@@ -8,6 +8,7 @@ use super::codec;
 use super::damage::Damage;
 use super::engine::{Order, Overlay, Reader, WriteBatch, WriteOp};
 use super::key::{Key, MAX_KEY_BYTES};
+use super::list_source::ListSource;
 use super::page::{Page, PageRequest};
 use super::record::{AnyRecord, Index, Org, Record, Table, entry, org_topic};
 use super::reference::References;
@@ -15,7 +16,7 @@ use super::removal::Removal;
 use super::sealed_field::SealedField;
 use super::sealing_key::sealing_key;
 use super::signals::{ACCESS_CHANGED, Topic};
-use super::view::{ListSource, View};
+use super::view::View;
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time, TraceParent};
 
 /// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes

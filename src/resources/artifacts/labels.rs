@@ -30,6 +30,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[schemars(extend(
     "examples" = [{"registryRef": "acme/main", "promptName": "release-notes",
         "label": "production", "version": "1.0.0"}],
+    "required" = ["registryRef", "promptName", "label", "version"],
 ))]
 pub struct SetLabel {
     /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
@@ -42,7 +43,6 @@ pub struct SetLabel {
     label: Label,
     /// The exact version; `null` removes the label.
     #[serde(default)]
-    #[schemars(required)]
     version: Nullable<String>,
     /// The version that the label is moved from, `null` for a new label: if it is elsewhere by now,
     /// it is not moved. If absent, it is moved from wherever it is.

@@ -120,9 +120,6 @@ fn list_waiting(
 }
 
 /// Counts the jobs that wait for a caller's approval, to `at_most`; none if they cannot decide.
-///
-/// # Errors
-/// If the store fails.
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
     // Read once there is something: mostly nothing waits.
     let mut visible = None;

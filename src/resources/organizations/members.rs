@@ -311,6 +311,7 @@ mod tests {
         let fixture = Fixture::new();
         let (ada, ben) = (&fixture.owner, &fixture.member);
         make(&fixture, ada, ben, Role::Owner).unwrap();
+        let ben = &now(&fixture, ben);
         let (org, break_glass) = (fixture.org, user(ada));
         let require = move |tx: &mut Tx| {
             let (providers, required_at) = (vec!["kc".into()], tx.now());

@@ -215,7 +215,7 @@ pub fn protection(
 ))]
 pub struct NewProtectedLabel {
     /// Members with this role or a higher one may move and remove the label; if absent, only those in
-    /// `userIds`.
+    /// `userIds`, or admins if it names nobody.
     min_role: Option<Role>,
     /// Members and service accounts who may, whatever their role.
     #[schemars(extend("uniqueItems" = true))]
@@ -230,13 +230,14 @@ impl NewProtectedLabel {
     fn users(&self) -> &[Id<User>] {
         self.user_ids.as_deref().unwrap_or_default()
     }
+
+    fn min_role(&self) -> Option<Role> {
+        self.min_role.or_else(|| self.users().is_empty().then_some(Role::Admin))
+    }
 }
 
 impl Input for NewProtectedLabel {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.min_role.is_none() && self.users().is_empty() {
-            issues.push(Issue::new("minRole", "must be given, unless userIds names who may"));
-        }
         if self.min_role == Some(Role::Viewer) {
             issues.push(Issue::new(
                 "minRole",
@@ -346,7 +347,7 @@ pub(super) fn set(
     let row = ProtectedLabel {
         registry: registry.id,
         label: label.clone(),
-        min_role: new.min_role,
+        min_role: new.min_role(),
         user_ids: new.users().to_vec(),
         approvals,
         approval_timeout_hours: hours.unwrap_or(DEFAULT_APPROVAL_TIMEOUT_HOURS),
@@ -443,8 +444,6 @@ pub mod tests {
             error.issues().iter().map(|issue| issue.path.clone()).collect::<Vec<_>>()
         };
         let id = "01890a5d-ac96-774b-bcce-b302099a8057";
-        assert_eq!(issues(json!({})), ["minRole"]);
-        assert_eq!(issues(json!({"userIds": []})), ["minRole"]);
         assert_eq!(issues(json!({"minRole": "viewer"})), ["minRole"]);
         assert_eq!(issues(json!({"userIds": [id, id]})), ["userIds[1]"]);
         assert_eq!(issues(json!({"userIds": vec![id; 51]})), ["userIds"]);

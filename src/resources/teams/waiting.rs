@@ -76,9 +76,6 @@ fn peers(view: &View, req: &Req) -> Result<Page<WaitingPeer>> {
 // ── Counting ─────────────────────────────────────────────────────────────────
 
 /// Counts what the lists of mail, approvals and outside agents have for a caller, to `at_most` each.
-///
-/// # Errors
-/// If the store fails.
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<[usize; 3]> {
     let reaches = |scope, team| reaches(view, caller, scope, team);
     let unread = (None::<Id<Member>>, false);

@@ -150,9 +150,6 @@ pub(super) fn list(view: &View, req: &Req<(), LabelChangeFilter>) -> Result<Page
 }
 
 /// Counts the changes that wait for a caller's approval, to `at_most`; none if they cannot decide.
-///
-/// # Errors
-/// If the store fails.
 pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<usize> {
     // Read once there is something: mostly nothing waits.
     let mut known = None;
