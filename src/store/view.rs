@@ -6,7 +6,7 @@ use super::damage::Damage;
 use super::engine::{KeyRange, Order, Overlay, Reader, ScanFn, WriteBatch};
 use super::key::{Key, after_prefix};
 use super::list_source::ListSource;
-use super::record::{Index, IndexTable as _, Org, Record, decode, org_prefix};
+use super::record::{AnyIndex, Index, IndexTable as _, Org, Record, decode, org_prefix};
 use super::reference::References;
 use super::sealed_field::SealedField;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
