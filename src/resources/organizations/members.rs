@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 
+use super::break_glass::is_break_glass_owner;
 use super::invitation::lower_to_role;
 use super::key_sponsors::sponsored_by;
 use super::keys::ApiKeyInfo;
@@ -161,11 +162,7 @@ fn require_not_break_glass(view: &View, demoted: &Membership) -> Result<()> {
     if required.is_none_or(|required| required.break_glass != demoted.user) {
         return Ok(());
     }
-    Err(Error::conflict(
-        "is_break_glass_owner",
-        "this owner is let in when the provider of sign-ins does not answer; name another one in the \
-         organization's sign-in settings first",
-    ))
+    Err(is_break_glass_owner())
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@
 //! Besides `auth`, only this module reads and writes records that no organization owns.
 
 mod accounts;
+mod break_glass;
 mod explained;
 mod grants;
 mod invitation;

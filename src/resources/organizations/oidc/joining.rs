@@ -2,7 +2,8 @@
 //!
 //! Anybody who administers an organization can invite any address. So who signs in for the first time joins
 //! by one invitation at most, and by none where an organization lists their domain: they accept the others
-//! themselves.
+//! themselves. Who has an account already joins by no invitation, and by a rule only if it takes the account
+//! over.
 
 use std::ops::ControlFlow;
 
@@ -10,9 +11,9 @@ use super::records::{BY_DOMAIN, JoiningDomain};
 use crate::auth::oidc::{IdClaims, OidcProvider};
 use crate::auth::{AddressProof, Membership, Role, User};
 use crate::base::{Domain, Email, Error, Id, Name, Result};
-use crate::resources::organizations::accounts;
 use crate::resources::organizations::invitation::{BY_EMAIL, Invitation};
-use crate::resources::organizations::invited_accounts;
+use crate::resources::organizations::sign_in_link::has_any;
+use crate::resources::organizations::{accounts, break_glass, invited_accounts};
 use crate::store::{Order, Org, Tx, View};
 
 /// Rules that one new account joins by, and invitations that are looked at.
@@ -35,16 +36,39 @@ pub(super) fn join(
     if let Some(invitation) = &invitation {
         invited_accounts::note(tx, user.id, invitation.inviter)?;
     }
-    become_members(tx, user.id, &rules, invitation)?;
+    become_members(tx, user.id, &rules)?;
+    if let Some(invitation) = invitation {
+        become_member(tx, user.id, invitation.org, invitation.role)?;
+        tx.remove(&invitation)?;
+    }
     Ok(user)
 }
 
-/// Makes the memberships of a person whose account somebody else made.
-pub(super) fn join_as(tx: &mut Tx, provider: &OidcProvider, user: &User) -> Result<()> {
-    let rules = rules(&tx.view(), provider, &user.email)?;
-    let invitations = open_invitations(&tx.view(), &user.email)?;
-    let oldest = invitations.into_iter().next().filter(|_| rules.is_empty());
-    become_members(tx, user.id, &rules, oldest)
+/// Whether somebody can sign in to an account.
+pub(super) fn is_somebodys(view: &View, user: &User) -> Result<bool> {
+    Ok(user.password.is_some() || has_any(view, user.id)?)
+}
+
+/// Returns the rules by which a provider takes over an account whose address nobody has proved, or `None`:
+/// whoever administers any other provider could otherwise enter every such account, with its role. A member
+/// of an organization that lists the domain is no squatter, and knows a password or has a link.
+pub(super) fn taking_over(
+    view: &View,
+    provider: &OidcProvider,
+    user: &User,
+) -> Result<Option<Vec<JoiningDomain>>> {
+    let rules = rules(view, provider, &user.email)?;
+    if rules.is_empty() || !break_glass::of(view, user.id)?.is_empty() {
+        return Ok(None);
+    }
+    if is_somebodys(view, user)? {
+        for rule in &rules {
+            if view.has::<Membership>(&(user.id, rule.org))? {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(rules))
 }
 
 /// Returns the oldest open invitation of an address whose inviter may cause another account.
@@ -65,20 +89,9 @@ fn counted(view: &View, email: &Email) -> Result<Invitation> {
     Err(refused)
 }
 
-fn become_members(
-    tx: &mut Tx,
-    user: Id<User>,
-    rules: &[JoiningDomain],
-    invitation: Option<Invitation>,
-) -> Result<()> {
-    for rule in rules {
-        become_member(tx, user, rule.org, rule.role)?;
-    }
-    if let Some(invitation) = invitation {
-        become_member(tx, user, invitation.org, invitation.role)?;
-        tx.remove(&invitation)?;
-    }
-    Ok(())
+/// Makes the memberships of rules.
+pub(super) fn become_members(tx: &mut Tx, user: Id<User>, rules: &[JoiningDomain]) -> Result<()> {
+    rules.iter().try_for_each(|rule| become_member(tx, user, rule.org, rule.role))
 }
 
 fn open_invitations(view: &View, email: &Email) -> Result<Vec<Invitation>> {

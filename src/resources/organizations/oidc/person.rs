@@ -10,12 +10,12 @@ use crate::api::{Output, ResourceRef};
 use crate::auth::oidc::{Confirmation, IdClaims, OidcProvider, SignInAttempt};
 use crate::auth::{AddressProof, ProviderSession, User, find_person};
 use crate::base::{Email, Error, Id, Result};
-use crate::resources::organizations::accounts;
 use crate::resources::organizations::sessions::{SessionInfo, begin_session, to_info};
 use crate::resources::organizations::sign_in_link::{
-    BY_SUBJECT, has_any, link, subject_detail, subject_hash,
+    BY_SUBJECT, link, subject_detail, subject_hash,
 };
-use crate::store::Tx;
+use crate::resources::organizations::{accounts, break_glass};
+use crate::store::{Tx, View};
 
 /// How a sign-in with a provider ended: with a session, or with a link to be confirmed.
 #[derive(Clone, Serialize, JsonSchema)]
@@ -66,21 +66,22 @@ pub(super) fn finish_as(
     }
     let email = verified_address(provider, &claims)?.clone();
     let (user, how) = match find_person(&tx.view(), &email)? {
-        // Whoever made it has never proved the address: it is taken over.
+        None => (joining::join(tx, provider, &claims, &email)?, "joined and linked with it"),
         Some(user) if user.proof == AddressProof::Unproved => {
+            let Some(rules) = joining::taking_over(&tx.view(), provider, &user)? else {
+                return Ok(to_confirm(tx, (provider, attempt), claims));
+            };
             let user = accounts::set_password(tx, &user, None, true)?;
-            joining::join_as(tx, provider, &user)?;
+            joining::become_members(tx, user.id, &rules)?;
             (user, "taken over and linked with it")
         }
-        Some(user) if user.password.is_some() || has_any(&tx.view(), user.id)? => {
+        Some(user) if joining::is_somebodys(&tx.view(), &user)? => {
             return Ok(to_confirm(tx, (provider, attempt), claims));
         }
-        // Nobody has it yet: it was imported, for example.
         Some(user) => {
             accounts::note_proof(tx, &user)?;
             (tx.fetch(&user.id)?, "linked with it")
         }
-        None => (joining::join(tx, provider, &claims, &email)?, "joined and linked with it"),
     };
     let confirmed = confirmation(tx, provider, &claims);
     link(tx, user.id, &confirmed)?;
@@ -101,6 +102,23 @@ fn verified_address<'a>(provider: &OidcProvider, claims: &'a IdClaims) -> Result
             ),
         )
     })
+}
+
+/// Refuses a break-glass owner whom a provider lets in that their organization does not require: who may use
+/// a password there may come in any session.
+fn require_accepted(view: &View, provider: &OidcProvider, user: &User) -> Result<()> {
+    let of = break_glass::of(view, user.id)?;
+    if of.iter().all(|required| required.providers.contains(&provider.name)) {
+        return Ok(());
+    }
+    Err(Error::forbidden(
+        "sign_in_refused",
+        format!(
+            "{} does not let you in: you are the owner whom an organization lets in with a password, and \
+             it requires another provider; sign in with your password",
+            provider.label
+        ),
+    ))
 }
 
 fn confirmation(tx: &Tx, provider: &OidcProvider, claims: &IdClaims) -> Confirmation {
@@ -133,6 +151,7 @@ fn signed_in(
     (user, how): (&User, &str),
     address: IpAddr,
 ) -> Result<Finished> {
+    require_accepted(&tx.view(), provider, user)?;
     let session = begin_session(tx, user, address)?;
     let id = session.id;
     tx.insert(&ProviderSession { session: id, provider: provider.name.clone() })?;
