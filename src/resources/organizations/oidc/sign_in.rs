@@ -182,7 +182,11 @@ pub(super) fn finish(
 ) -> Result<Outcome<Finished>> {
     let attempt = read_attempt(tx, &req.input)?;
     let provider = req.server.oidc.provider(&attempt.provider).ok_or_else(stale)?;
-    let claims = claims(tx, req, (provider, &attempt), calls);
+    let discovery = calls::discovery(&req.server.oidc, provider, tx.now(), calls)?;
+    let known = (provider, &*discovery.ok_or_else(pending)?);
+    // Before it is recorded: what does not get as far as the provider writes no row.
+    let code = read_code(known, &req.input)?;
+    let claims = claims(tx, req, (known, &attempt, code), calls);
     // Also one that failed: it would ask the provider again and again.
     tx.insert(&UsedAttempt { attempt: attempt.hash(), used_at: tx.now() })?;
     let claims = match claims {
@@ -215,15 +219,11 @@ fn read_attempt(tx: &Tx, answer: &ProviderAnswer) -> Result<SignInAttempt> {
     Ok(attempt)
 }
 
-/// What the provider says of the person.
-fn claims(
-    tx: &Tx,
-    req: &Req<(), ProviderAnswer>,
-    (provider, attempt): (&OidcProvider, &SignInAttempt),
-    calls: &mut Calls,
-) -> Result<IdClaims> {
-    let (oidc, now, answer) = (&req.server.oidc, tx.now(), &req.input);
-    let discovery = calls::discovery(oidc, provider, now, calls)?.ok_or_else(pending)?;
+/// Returns the code of an answer, which must be of this provider.
+fn read_code<'a>(
+    (provider, discovery): (&OidcProvider, &Discovery),
+    answer: &'a ProviderAnswer,
+) -> Result<&'a str> {
     let is_of_issuer = match &answer.iss {
         Some(iss) => iss.as_str() == provider.issuer,
         None => !discovery.answers_with_issuer,
@@ -234,16 +234,25 @@ fn claims(
             "the answer is of another provider than was asked; begin again",
         ));
     }
-    let Some(code) = &answer.code else {
-        return Err(Error::forbidden(
+    answer.code.as_deref().ok_or_else(|| {
+        Error::forbidden(
             "sign_in_refused",
             match answer.error.as_deref() {
                 Some("access_denied") => "the provider did not let you in, or you cancelled it",
                 _ => "the provider led back without a code; begin again",
             },
-        ));
-    };
-    let known = (provider, &*discovery);
+        )
+    })
+}
+
+/// What the provider says of the person.
+fn claims(
+    tx: &Tx,
+    req: &Req<(), ProviderAnswer>,
+    (known, attempt, code): ((&OidcProvider, &Discovery), &SignInAttempt, &str),
+    calls: &mut Calls,
+) -> Result<IdClaims> {
+    let (oidc, now, provider) = (&req.server.oidc, tx.now(), known.0);
     let token = calls::id_token(known, attempt, code, tx.keys(), calls)?.ok_or_else(pending)?;
     let kid = key_id(&token);
     let keys = calls::keys(oidc, known, kid.as_deref(), now, calls)?.ok_or_else(pending)?;
