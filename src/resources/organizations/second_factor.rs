@@ -6,6 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::break_glass;
 use super::sessions::{end_other_sessions, is_unchanged, require_session};
 use crate::api::op;
 use crate::api::{
@@ -214,6 +215,7 @@ fn end(
 ) -> Result<Outcome<(Empty, Id<User>)>> {
     let user: User = tx.fetch(&req.identity().user)?;
     require_password(&user, hashed)?;
+    break_glass::require_none(&tx.view(), user.id)?;
     let factor = second_factor_of(&tx.view(), user.id)?.ok_or_else(|| {
         Error::conflict("second_factor_off", "you have no second factor that is on")
     })?;

@@ -4,6 +4,7 @@
 //! Who may do so is who may make a link for a new password. Both together let an admin in; each is in
 //! the audit log, and of this the person is told.
 
+use super::break_glass;
 use super::password_resets::require_may_let_in;
 use crate::api::{Deleted, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Membership, Organization, SESSION_ADMIN, User, reset_second_factor};
@@ -28,6 +29,7 @@ fn reset(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     }
     let target: User = tx.fetch(&user)?;
     require_may_let_in(&tx.view(), caller, &membership, &target)?;
+    break_glass::require_none(&tx.view(), user)?;
     if !reset_second_factor(tx, user)? {
         return Err(Error::no_such("second factor").at("userId"));
     }
