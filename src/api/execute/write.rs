@@ -15,7 +15,7 @@ use crate::api::calls::{Calls, Outcome, PendingCalls, Position};
 use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
-use crate::auth::in_session;
+use crate::auth::{RequiredCredential, in_session};
 use crate::base::{Error, Id, Result};
 use crate::store::Tx;
 
@@ -123,8 +123,10 @@ async fn write_calling(
             progress.has_changes |= has_changes;
             (rounds, parts) = (0, parts + 1);
         } else {
-            // Guesses of who signs in with a provider must not keep it and this server busy.
-            if rounds == 0 && context.is_anonymous() {
+            // Guesses of who signs in with a provider must not keep it and this server busy. By the
+            // route: a credential that it does not ask for changes nothing.
+            let asks_for_none = context.request.route.policy.credential == RequiredCredential::None;
+            if rounds == 0 && asks_for_none {
                 context.executor.coordination.take_attempt_of(context.request.origin.address)?;
             }
             round.run(asked, context.lanes()).await?;
