@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::service_accounts;
 use super::sign_in_link::SignInLink;
 use crate::api::{Input, Output, Req, ResourceRef, Route, RouteRule, op, require_scopes};
+use crate::auth::oidc::{Oidc, OidcProvider};
 use crate::auth::{
     ADMIN, AccessBasis, ApiKey, Caller, Credential, Grant, Granted, KEYS_BY_ORG, Membership,
     RequiredProvider, ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User,
@@ -169,7 +170,7 @@ fn explain(
         let reason = "API keys are accepted for this";
         rules.push(ExplainedRule::of(AccessRule::Credential, rule.policy.require_keys(), reason)?);
     } else if rule.policy.role.is_some() {
-        rules.extend(sign_in_rules(view, &caller, is_public)?);
+        rules.extend(sign_in_rules(view, &caller, &req.server.oidc, is_public)?);
     }
     rules.push(role_rule(rule, &caller)?);
     rules.extend(scope_rule(rule, &caller, subject, is_public)?);
@@ -251,14 +252,22 @@ where
 
 /// What the organization asks of how a person signs in. A question names no session: it is of one that meets
 /// the rules, if the person can begin one.
-fn sign_in_rules(view: &View, caller: &Caller, is_public: bool) -> Result<Vec<ExplainedRule>> {
+fn sign_in_rules(
+    view: &View,
+    caller: &Caller,
+    oidc: &Oidc,
+    is_public: bool,
+) -> Result<Vec<ExplainedRule>> {
     let (user, mut rules) = (caller.user(), Vec::new());
     let required = view.get::<RequiredProvider>(&view.org())?;
     let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user)?;
-    let is_accepted = |link: &SignInLink| {
-        required.as_ref().is_none_or(|required| required.providers.contains(&link.provider))
+    // A session has the name that the provider has now, and a link that of when it was linked.
+    let is_accepted = |provider: &&OidcProvider| {
+        required.as_ref().is_none_or(|required| required.providers.contains(&provider.name))
     };
-    let is_linked = links.iter().any(is_accepted);
+    let mut accepted = oidc.providers().iter().filter(is_accepted);
+    let is_linked =
+        accepted.any(|provider| links.iter().any(|link| link.issuer == provider.issuer));
     if let Some(required) = &required {
         let (outcome, reason) = match required.break_glass == user {
             _ if is_public => (Ok(()), "anyone may read it"),
