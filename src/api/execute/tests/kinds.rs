@@ -120,6 +120,7 @@ async fn fixture_over(rate: u32, other: impl FnOnce(&Store) -> Store) -> Fixture
             "note.fetch_meanwhile",
             op::write(op::calling(1, fetch_meanwhile)),
         ),
+        Route::post("/fetch", ANYONE, "note.fetch_openly", op::write(op::calling(30, fetch))),
         Route::put("/notes/text", MEMBER, "note.upload", op::upload(UPLOADED, upload)),
         Route::get(
             "/notes/{noteId}/text",
@@ -170,6 +171,21 @@ async fn a_route_with_calls_commits_only_the_run_that_knows_all_results() {
     let refused = fixture.call("note.fetch", &[], json!({"text": "no address"}), |_| ()).await;
     assert_eq!(refusal(refused), (Kind::Conflict, "failed"));
     assert_eq!(fixture.notes(), 1);
+}
+
+#[tokio::test]
+async fn calls_of_a_route_that_is_open_to_anyone_are_limited_whatever_credential_is_sent() {
+    let fixture = fixture(0).await;
+    let failed = (Kind::Conflict, "failed");
+    let ask = |name| fixture.call(name, &[], json!({"text": "no address"}), |_| ());
+    let mut refusals = Vec::new();
+    for _ in 0..30 {
+        refusals.push(refusal(ask("note.fetch_openly").await));
+    }
+    assert_eq!(refusals[0], failed);
+    assert!(refusals.iter().any(|(kind, _)| *kind == Kind::Limited), "{refusals:?}");
+    // Others of the member are not.
+    assert_eq!(refusal(ask("note.fetch").await), failed);
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::{Value, json};
 
+use super::records::UsedAttempt;
 use super::sign_in::{BegunSignIn, NewSignIn, ProviderAnswer, begin, finish};
 use super::{links, person::Finished, settings};
 use crate::api::{Calls, Outcome, Principal, Req, ServerInfo};
@@ -336,6 +337,37 @@ fn the_answer_names_its_issuer_where_the_provider_says_that_it_does() {
     let cancelled = world.begin(json!({"provider": "kc"}));
     let body = json!({"state": world.state(), "error": "access_denied", "iss": ISSUER});
     assert_eq!(refusal(world.finish(&cancelled.attempt, body)).1, "sign_in_refused");
+}
+
+#[test]
+fn an_answer_with_which_the_provider_is_not_asked_writes_nothing() {
+    let world = World::new();
+    world.begin(json!({"provider": "kc"}));
+    world.fixture.pass_secs(3500);
+    let begun = world.begin(json!({"provider": "kc"}));
+    let answer = |field: &str, value: &str| {
+        let mut answer = json!({"state": world.state()});
+        answer[field] = json!(value);
+        refusal(world.finish(&begun.attempt, answer))
+    };
+    for (field, value) in [("error", "access_denied"), ("iss", "https://evil.test")] {
+        assert_eq!(answer(field, value), (Kind::Forbidden, "sign_in_refused"));
+    }
+    // What the provider publishes is asked for again, and it does not answer as it must.
+    world.fixture.pass_secs(200);
+    world.provider.lock().unwrap().discovery = json!({"issuer": "https://evil.test"});
+    for _ in 0..2 {
+        assert_eq!(answer("code", "good").0, Kind::Upstream);
+    }
+    let used = || {
+        let read = |view: &crate::store::View| view.all::<UsedAttempt>(ListSource::TABLE, &());
+        world.fixture.store.read_now(Id::NIL, read).unwrap().len()
+    };
+    assert_eq!(used(), 0);
+    world.provider.lock().unwrap().discovery = json!({});
+    world.fixture.pass_secs(10);
+    assert_eq!(answer("code", "stolen"), (Kind::Forbidden, "sign_in_refused"));
+    assert_eq!(used(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::super::tests::{
     PASSWORD, counting, hashing, identity_of, session, signed_in, with_password,
 };
 use super::*;
-use crate::auth::totp;
+use crate::auth::{RequiredProvider, totp};
 use crate::base::Kind;
 use crate::resources::testing::Fixture;
 
@@ -188,4 +188,20 @@ fn who_proves_the_address_of_an_account_is_not_asked_for_what_others_set_up() {
         assert_eq!(is_on.unwrap(), stays, "{proof:?}");
         fixture.assert_sound();
     }
+}
+
+#[test]
+fn the_owner_who_is_let_in_with_a_password_keeps_it() {
+    let fixture = Fixture::new();
+    let ada = guarded(&fixture, &fixture.owner);
+    let (org, break_glass) = (fixture.org, ada.user.id);
+    let require = move |tx: &mut Tx| {
+        let (providers, required_at) = (vec!["kc".into()], tx.now());
+        tx.insert(&RequiredProvider { org, break_glass, providers, required_at })
+    };
+    fixture.store.write_blocking(org, require).unwrap();
+    fixture.pass_secs(60);
+    let refused = refusal(ended(&fixture, &ada.token, PASSWORD, &ada.code(&fixture, 0)));
+    assert_eq!(refused, (Kind::Conflict, "is_break_glass_owner"));
+    assert!(shown(&fixture, &ada.token).on_since.is_some());
 }

@@ -2,7 +2,7 @@
 
 use super::super::second_factor::tests::guarded;
 use super::*;
-use crate::auth::{SecondFactor, has_second_factor};
+use crate::auth::{RequiredProvider, SecondFactor, has_second_factor};
 use crate::base::Kind;
 use crate::resources::mail_budget::{self, CountedFor};
 use crate::resources::testing::{Fixture, user};
@@ -57,6 +57,22 @@ fn who_resets_it_is_who_may_make_a_link_for_a_new_password() {
     let (_, eve) = fixture.other_org("initech");
     let foreign = refusal(fixture.write_as(&fixture.owner, reset, user(&eve), ()));
     assert_eq!(foreign.0, Kind::NotFound);
+}
+
+#[test]
+fn that_of_the_owner_who_is_let_in_with_a_password_is_not_reset() {
+    let fixture = Fixture::new();
+    let ben = guarded(&fixture, &fixture.member).user.id;
+    let org = fixture.org;
+    let require = move |tx: &mut Tx| {
+        let (providers, required_at) = (vec!["kc".into()], tx.now());
+        tx.insert(&RequiredProvider { org, break_glass: ben, providers, required_at })
+    };
+    fixture.store.write_blocking(org, require).unwrap();
+    let refused = refusal(fixture.write_as(&fixture.owner, reset, ben, ()));
+    assert_eq!(refused, (Kind::Conflict, "is_break_glass_owner"));
+    let is_on = fixture.store.read_now(Id::NIL, |view| has_second_factor(view, ben));
+    assert!(is_on.unwrap());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! New people, and accounts that are taken over.
 
 use super::*;
-use crate::auth::has_second_factor;
+use crate::auth::{has_second_factor, user_organizations};
+use crate::resources::organizations::invitation::BY_EMAIL;
+use crate::store::{Org, View};
 
 #[test]
 fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
@@ -66,28 +68,9 @@ fn invite(world: &World, who: &Principal, email: &str) {
     world.fixture.store.write_blocking(org, insert).unwrap();
 }
 
-#[test]
-fn who_signs_in_first_joins_by_the_oldest_invitation_with_room_and_leaves_the_others_open() {
-    let world = World::new();
-    let (globex, eve) = world.fixture.other_org("globex");
-    invite(&world, &world.fixture.owner, "grace@acme.test");
-    world.fixture.pass_secs(1);
-    invite(&world, &eve, "grace@acme.test");
-    world.sign_in(json!({})).unwrap();
-    assert_eq!(world.role("grace@acme.test"), Some(Role::Member));
-    let grace = world.person("grace@acme.test").unwrap();
-    let elsewhere = |view: &crate::store::View| view.get::<Membership>(&(grace.id, globex));
-    assert!(world.fixture.store.read_now(Id::NIL, elsewhere).unwrap().is_none());
-    world.fixture.assert_sound();
-}
-
-#[test]
-fn a_listed_domain_admits_its_people_whatever_others_have_invited() {
-    let world = World::new();
-    let (globex, eve) = world.fixture.other_org("globex");
-    invite(&world, &eve, "grace@acme.test");
-    let spender = user(&eve);
-    // The inviter has caused as many accounts as one may.
+/// Has somebody cause as many accounts as one may.
+fn spend(world: &World, who: &Principal) {
+    let spender = user(who);
     let spend = move |tx: &mut Tx| {
         let known: User = tx.fetch(&spender)?;
         for _ in 0..500 {
@@ -99,37 +82,119 @@ fn a_listed_domain_admits_its_people_whatever_others_have_invited() {
         Ok(())
     };
     world.fixture.store.write_blocking(Id::NIL, spend).unwrap();
-    assert_eq!(refusal(world.sign_in(json!({}))), (Kind::Limited, "too_many_accounts"));
-    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
-    world.settings(&world.fixture.owner, json!({"domains": [rule]})).unwrap();
+}
+
+/// The organizations into which an address is invited.
+fn invited_into(world: &World, email: &str) -> Vec<Id<Org>> {
+    let email = Email::parse(email).unwrap();
+    let read = |view: &View| view.all::<Invitation>(&BY_EMAIL, &email);
+    let invitations = world.fixture.store.read_now(Id::NIL, read).unwrap();
+    invitations.iter().map(|invitation| invitation.org).collect()
+}
+
+fn organizations(world: &World, email: &str) -> Vec<Id<Org>> {
+    let id = world.person(email).unwrap().id;
+    let read = |view: &View| user_organizations(view, id);
+    world.fixture.store.read_now(Id::NIL, read).unwrap()
+}
+
+#[test]
+fn who_signs_in_first_joins_by_the_oldest_invitation_with_room_and_leaves_the_others_open() {
+    let world = World::new();
+    let (globex, eve) = world.fixture.other_org("globex");
+    let (initech, bill) = world.fixture.other_org("initech");
+    spend(&world, &eve);
+    for who in [&eve, &world.fixture.owner, &bill] {
+        invite(&world, who, "grace@acme.test");
+        world.fixture.pass_secs(1);
+    }
     world.sign_in(json!({})).unwrap();
+    assert_eq!(organizations(&world, "grace@acme.test"), [world.fixture.org]);
     assert_eq!(world.role("grace@acme.test"), Some(Role::Member));
-    let grace = world.person("grace@acme.test").unwrap();
-    let elsewhere = |view: &crate::store::View| view.get::<Membership>(&(grace.id, globex));
-    assert!(world.fixture.store.read_now(Id::NIL, elsewhere).unwrap().is_none());
+    let (mut open, mut others) = (invited_into(&world, "grace@acme.test"), [globex, initech]);
+    open.sort();
+    others.sort();
+    assert_eq!(open, others);
     world.fixture.assert_sound();
 }
 
 #[test]
-fn an_account_that_nobody_has_proved_gives_way_to_who_signs_in_with_its_address() {
+fn a_listed_domain_admits_its_people_whatever_others_have_invited() {
     let world = World::new();
-    let fixture = &world.fixture;
-    let ben = guarded(fixture, &fixture.member);
-    let id = ben.user.id;
+    let (globex, eve) = world.fixture.other_org("globex");
+    invite(&world, &eve, "grace@acme.test");
+    spend(&world, &eve);
+    assert_eq!(refusal(world.sign_in(json!({}))), (Kind::Limited, "too_many_accounts"));
+    list_acme(&world);
+    world.sign_in(json!({})).unwrap();
+    assert_eq!(organizations(&world, "grace@acme.test"), [world.fixture.org]);
+    assert_eq!(invited_into(&world, "grace@acme.test"), [globex]);
+    world.fixture.assert_sound();
+}
+
+fn list_acme(world: &World) {
+    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
+    world.settings(&world.fixture.owner, json!({"domains": [rule]})).unwrap();
+}
+
+fn unprove(world: &World, id: Id<User>) {
     let unprove = move |tx: &mut Tx| {
         let old: User = tx.fetch(&id)?;
         tx.replace(&old, &User { proof: AddressProof::Unproved, ..old.clone() })
     };
-    fixture.store.write_blocking(Id::NIL, unprove).unwrap();
-    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
-    world.settings(&fixture.owner, json!({"domains": [rule]})).unwrap();
-    let finished = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    world.fixture.store.write_blocking(Id::NIL, unprove).unwrap();
+}
+
+#[test]
+fn an_account_that_nobody_has_proved_gives_way_where_its_domain_is_listed_and_it_is_no_member() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ben = guarded(fixture, &fixture.member);
+    let id = ben.user.id;
+    unprove(&world, id);
+    let (globex, eve) = fixture.other_org("globex");
+    invite(&world, &eve, "ben@acme.test");
+    let sign_in = || world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    let is_kept = |finished: &Finished| {
+        let user = world.person("ben@acme.test").unwrap();
+        finished.session.is_none()
+            && finished.confirmation.is_some()
+            && user.password.is_some()
+            && identity_of(&fixture.store, &ben.token).is_ok()
+    };
+    // Whoever administers a provider is not everybody who was invited.
+    assert!(is_kept(&sign_in()));
+    // Nor is a member of the organization somebody who has only taken the address.
+    list_acme(&world);
+    assert!(is_kept(&sign_in()));
+    fixture.leave(&fixture.member).unwrap();
+    let finished = sign_in();
     assert_eq!(signed_in_user(&world, &finished), id);
     assert!(identity_of(&fixture.store, &ben.token).is_err());
     let user = world.person("ben@acme.test").unwrap();
     assert!(user.password.is_none() && user.proof == AddressProof::Proved);
     assert!(user.keys_from.is_some());
-    let has = |view: &crate::store::View| has_second_factor(view, id);
+    let has = |view: &View| has_second_factor(view, id);
     assert!(!fixture.store.read_now(Id::NIL, has).unwrap());
+    // It has joined by the rule, and by no invitation of somebody else.
+    assert_eq!(organizations(&world, "ben@acme.test"), [fixture.org]);
+    assert_eq!(invited_into(&world, "ben@acme.test"), [globex]);
+    // Once it is proved, nobody comes back by signing in.
+    fixture.leave(&fixture.member).unwrap();
+    sign_in();
+    assert!(organizations(&world, "ben@acme.test").is_empty());
     fixture.assert_sound();
+}
+
+#[test]
+fn an_unproved_account_that_nobody_can_sign_in_to_is_linked_where_its_domain_is_listed() {
+    let world = World::new();
+    let id = user(&world.fixture.member);
+    unprove(&world, id);
+    let sign_in = || world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
+    assert!(sign_in().session.is_none());
+    list_acme(&world);
+    assert_eq!(signed_in_user(&world, &sign_in()), id);
+    assert_eq!(organizations(&world, "ben@acme.test"), [world.fixture.org]);
+    world.fixture.assert_sound();
 }

@@ -2,6 +2,7 @@
 
 use super::linking::linked;
 use super::*;
+use crate::auth::{RequiredProvider, reset_second_factor};
 
 #[test]
 fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
@@ -37,7 +38,7 @@ fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
     let finished = world.sign_in(json!({"email": "ben@acme.test"})).unwrap();
     assert!(entering(&token_of(&finished)).is_ok());
     // Another provider of the installation is not enough.
-    with_other_provider(&world, &token_of(&finished));
+    with_provider(&world, &token_of(&finished), "other");
     assert_eq!(refusal(entering(&token_of(&finished))), (Kind::Forbidden, "provider_required"));
     // Who is let in with a password stays a member.
     let org = fixture.org;
@@ -51,14 +52,15 @@ fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
     fixture.assert_sound();
 }
 
-/// Makes a session one that was begun with a provider that is not the world's.
-fn with_other_provider(world: &World, token: &str) {
+/// Makes a session one that was begun with this provider.
+fn with_provider(world: &World, token: &str, provider: &str) {
     let Principal::Identity(identity) = signed_in(&world.fixture.store, token) else {
         unreachable!("a session")
     };
     let session = require_session(&identity);
-    let other = move |tx: &mut Tx| tx.put(&ProviderSession { session, provider: "other".into() });
-    world.fixture.store.write_blocking(Id::NIL, other).unwrap();
+    let provider = provider.to_string();
+    let begun = ProviderSession { session, provider };
+    world.fixture.store.write_blocking(Id::NIL, move |tx| tx.put(&begun)).unwrap();
 }
 
 #[test]
@@ -70,18 +72,54 @@ fn a_required_second_factor_is_spared_by_the_required_provider_alone() {
     let require = move |tx: &mut Tx| tx.insert(&SecondFactorRule { org, since: tx.now() });
     fixture.store.write_blocking(org, require).unwrap();
     let token = token_of(&world.sign_in(json!({"email": "ben@acme.test"})).unwrap());
-    let lacks = || {
+    let lacks = |token: &str| {
         let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
-        let credential = RawCredential::Token(token.clone());
+        let credential = RawCredential::Token(token.into());
         let enter = |view: &crate::store::View| authenticator.authorize(view, &credential, "acme");
         fixture.store.read_now(Id::NIL, enter).map(|caller| caller.lacks_second_factor)
     };
-    assert!(!lacks().unwrap());
+    assert!(!lacks(&token).unwrap());
     // Where none is required, each is enough.
-    with_other_provider(&world, &token);
-    assert!(!lacks().unwrap());
+    with_provider(&world, &token, "other");
+    assert!(!lacks(&token).unwrap());
     let body = json!({"domains": [], "breakGlassUserId": ada.id.to_string()});
     world.settings(&fixture.owner, body).unwrap();
-    assert_eq!(refusal(lacks()).1, "provider_required");
+    assert_eq!(refusal(lacks(&token)).1, "provider_required");
+    // The owner who is let in with each is asked for it still, once the operator has reset it.
+    let reset = move |tx: &mut Tx| {
+        assert!(reset_second_factor(tx, ada.id)?);
+        tx.fetch::<User>(&ada.id)
+    };
+    let ada = fixture.store.write_blocking(Id::NIL, reset).unwrap();
+    let token = session(&fixture.store, &ada);
+    assert!(lacks(&token).unwrap());
+    with_provider(&world, &token, "other");
+    assert!(lacks(&token).unwrap());
+    with_provider(&world, &token, "kc");
+    assert!(!lacks(&token).unwrap());
+    fixture.assert_sound();
+}
+
+#[test]
+fn the_owner_who_is_let_in_with_a_password_signs_in_with_a_required_provider_alone() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ada = guarded(fixture, &fixture.owner);
+    fixture.pass_secs(60);
+    let sign_in = || world.sign_in(json!({"email": "ada@acme.test"}));
+    let confirmation = sign_in().unwrap().confirmation;
+    let code = ada.code(fixture, 0);
+    let input = json!({"confirmation": confirmation, "password": PASSWORD, "code": code});
+    linked(&world, &ada.token, input).unwrap();
+    let (org, break_glass) = (fixture.org, ada.user.id);
+    let require = |provider: &str| {
+        let (providers, required_at) = (vec![provider.to_string()], NOON);
+        let required = RequiredProvider { org, break_glass, providers, required_at };
+        fixture.store.write_blocking(org, move |tx| tx.put(&required)).unwrap();
+    };
+    require("other");
+    assert_eq!(refusal(sign_in()), (Kind::Forbidden, "sign_in_refused"));
+    require("kc");
+    assert!(sign_in().unwrap().session.is_some());
     fixture.assert_sound();
 }
