@@ -16,7 +16,7 @@ use crate::api::output::{EncodedOutput, PeerRef, ResourceRef};
 use crate::api::request::{Principal, path_names};
 use crate::api::route::Method;
 use crate::auth::{RequiredCredential, in_session};
-use crate::base::{Error, Id, Result};
+use crate::base::{Error, Id, Kind, Result};
 use crate::store::Tx;
 
 /// The result of a committed transaction.
@@ -113,6 +113,8 @@ async fn write_calling(
                 Some((next, has_changes))
             }
             written if asked.is_empty() => return written,
+            // It is not why the run ended: what it asked for may rest on what was never stored.
+            Err(error) if error.kind() != Kind::Internal => return Err(error),
             _ => None,
         };
         if let (None, Some(fingerprint)) = (&claim, fingerprint) {

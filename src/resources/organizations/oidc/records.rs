@@ -4,7 +4,7 @@ use bincode::{Decode, Encode};
 
 use crate::auth::oidc::ATTEMPT_SECS;
 use crate::auth::{Organization, Role};
-use crate::base::{Domain, Id, Time};
+use crate::base::{Domain as DomainName, Id, Time};
 use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
 
 /// An attempt that has ended, so that its answer is of no use again.
@@ -40,7 +40,7 @@ impl Record for UsedAttempt {
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct JoiningDomain {
     pub org: Id<Org>,
-    pub domain: Domain,
+    pub domain: DomainName,
     /// The name of the provider that must have verified their address.
     pub provider: String,
     /// The role that they get.
@@ -48,7 +48,7 @@ pub(super) struct JoiningDomain {
 }
 
 /// Rules by domain.
-pub(super) static BY_DOMAIN: Index<JoiningDomain, (Domain, Id<Org>)> =
+pub(super) static BY_DOMAIN: Index<JoiningDomain, (DomainName, Id<Org>)> =
     Index::non_unique("joining_domains.by_domain", |rule| Some((rule.domain.clone(), rule.org)));
 
 static ORGANIZATION: Reference<JoiningDomain, Organization> = Reference::cascade(
@@ -63,7 +63,7 @@ impl Record for JoiningDomain {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN];
-    type Key = (Id<Org>, Domain);
+    type Key = (Id<Org>, DomainName);
     fn key(&self) -> Self::Key {
         (self.org, self.domain.clone())
     }
