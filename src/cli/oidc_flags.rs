@@ -42,8 +42,10 @@ impl OidcFlags {
     /// Usage, if one cannot be used.
     pub(super) fn providers(&self) -> Result<Vec<OidcProvider>, Failure> {
         let mut providers: Vec<OidcProvider> = Vec::new();
-        for text in self.oidc.iter().filter(|text| !text.trim().is_empty()) {
-            let wrong = |problem: String| Failure::Usage(format!("--oidc {text}: {problem}"));
+        for (n, text) in self.oidc.iter().enumerate() {
+            // Without the text: who mistakes secret-file has the secret in it.
+            let wrong =
+                |problem: String| Failure::Usage(format!("--oidc, number {}: {problem}", n + 1));
             let (mut provider, secret_file) = parse(text).map_err(wrong)?;
             if providers.iter().any(|other| other.name == provider.name) {
                 return Err(wrong("another provider has this name".into()));

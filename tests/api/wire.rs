@@ -366,6 +366,8 @@ fn health_document_and_page_need_no_credential() {
 fn before_setup_a_public_listener_serves_only_setup_and_health() {
     let running = Running::listen("0.0.0.0:0", config());
     let anonymous = running.anonymous();
+    // Asking whether it is set up sets nothing up.
+    assert_eq!(anonymous.ask("GET", "/setup").send().ok(), json!({"isSetUp": false}));
     for path in ["/tools", "/auth/sign-in", "/nothing"] {
         let reply = anonymous.ask("GET", path).send();
         reply.refused(503, "setup_required");

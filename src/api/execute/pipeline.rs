@@ -141,7 +141,10 @@ impl Executor {
             Err(error) if error.kind() == Kind::Forbidden && context.signer().is_none() => {
                 Box::pin(audit_refusal(&context)).await;
             }
-            Ok(_) if request.route.open_before_setup => self.coordination.end_setup(),
+            // Asking whether it is set up sets nothing up.
+            Ok(_) if request.route.open_before_setup && request.route.changes() => {
+                self.coordination.end_setup();
+            }
             _ => {}
         }
         answered
