@@ -18,6 +18,7 @@ const MAX_COUNTED: usize = 10;
 
 /// How much waits for the caller: at most 10 of each kind are counted.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct WaitingCounts {
     /// Deployment jobs that the caller is asked to approve, and can.
     deployments: usize,

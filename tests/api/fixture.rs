@@ -174,7 +174,8 @@ impl Running {
         let session = self.store.write_blocking(Id::NIL, move |tx| {
             let (id, created_at) = (tx.new_id(), tx.now());
             let expires_at = created_at.plus_secs(secs);
-            let session = Session { id, user, generation: 0, created_at, expires_at };
+            let generation = tx.fetch::<User>(&user)?.session_generation;
+            let session = Session { id, user, generation, created_at, expires_at };
             tx.insert(&session)?;
             Ok(session)
         });

@@ -287,7 +287,8 @@ enum Answer {
 }
 
 /// The operations of members that only read, by what they are called in every resource.
-const READS: [&str; 16] = [
+const READS: [&str; 17] = [
+    "count",
     "list",
     "list_all",
     "list_prompts",

@@ -11,7 +11,7 @@ const EDITOR: &str = "/o/acme/prompts/main/notes/edit";
 
 /// The form of a page that has a field.
 #[track_caller]
-fn form_with(page: &Page, field: &str) -> crate::html::Form {
+pub fn form_with(page: &Page, field: &str) -> crate::html::Form {
     let has = |form: &crate::html::Form| form.fields.iter().any(|(name, _)| name == field);
     page.forms().into_iter().filter(|form| form.is_post).find(has).unwrap()
 }

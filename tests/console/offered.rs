@@ -119,7 +119,6 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("compare.rs", &["GET /registries/artifact-versions/diff"]),
     ("confirm_mail.rs", &["POST /notifications/recipients/confirm"]),
     ("deploy.rs", &["POST /agents/deployments", "POST /agents/deployments/preview"]),
-    ("deploy_tool.rs", &["POST /agents/tool-deployments"]),
     ("deployments.rs", &["GET /agents/deployments"]),
     ("directory.rs", &["GET /organizations/domains", "GET /agent-index/listings"]),
     (
@@ -436,6 +435,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     (
         "tools.rs",
         &[
+            "POST /agents/tool-deployments",
             "GET /tools",
             "POST /tools",
             "GET /tools/types",

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use crate::conflicts::form_with;
 use crate::server::Running;
 use crate::visitor::press;
 
@@ -42,10 +43,10 @@ fn production(server: &Running) -> Value {
 fn an_admin_protects_a_label_and_says_who_moves_it_and_who_approves() {
     let server = server();
     let ada = server.signed_in("ada@acme.test");
-    let registry = ada.open("/o/acme/prompts/main");
-    let empty = ada.send(&registry, "/o/acme/prompts/main", &[("label", "")]);
+    let protect = form_with(&ada.open("/o/acme/prompts/main"), "label");
+    let empty = ada.send_form(&protect, &[("label", "")]);
     assert!(empty.status == 400 && empty.has_problem("label"));
-    let protected = ada.send(&registry, "/o/acme/prompts/main", &[("label", "production")]);
+    let protected = ada.send_form(&protect, &[("label", "production")]);
     let form = "/o/acme/registries/main/labels/production";
     assert_eq!(protected.location(), form);
     assert_eq!(protection(&server)["minRole"], "admin");
@@ -55,7 +56,7 @@ fn an_admin_protects_a_label_and_says_who_moves_it_and_who_approves() {
     let fields = [("minRole", ""), ("mover", ben.as_str()), ("approver", cara.as_str())];
     let saved = ada.send(&page, form, &fields);
     assert_eq!(saved.status, 303, "{}", saved.words());
-    let again = ada.send(&registry, "/o/acme/prompts/main", &[("label", "production")]);
+    let again = ada.send_form(&protect, &[("label", "production")]);
     assert_eq!(again.location(), form);
     let stored = protection(&server);
     assert_eq!((&stored["minRole"], &stored["userIds"]), (&Value::Null, &json!([ben])));
