@@ -29,8 +29,9 @@ pub const API_VERSION: u32 = 1;
 
 pub use action::{
     Action, Attempt, BoundComplete, BoundDownload, BoundFollow, BoundPart, BoundRead, BoundRequest,
-    BoundTake, BoundWrite, CallTime, ContentVersion, FollowAction, FollowFrom, FollowPoint, Followed,
-    HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage, WaitAction, WatchAction,
+    BoundTake, BoundWrite, CallTime, ContentVersion, FollowAction, FollowFrom, FollowPoint,
+    Followed, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage, WaitAction,
+    WatchAction,
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
