@@ -43,8 +43,11 @@ func main() {
 	version := ok(registries.ArtifactVersionPublish(ctx).CreateArtifactVersion(published).Execute())
 	same(version.Variables, []string{"WHAT"})
 	label := made.SetLabel{
-		RegistryRef: "acme/texts", PromptName: "gopher", Version: "1.0.0", Label: "production",
+		RegistryRef: "acme/texts", PromptName: "gopher", Label: "production",
 	}
+	// Null would remove the label.
+	number := "1.0.0"
+	label.Version.Set(&number)
 	ok(registries.ArtifactLabelMove(ctx).SetLabel(label).Execute())
 
 	wanted := made.CreateTask{OrgSlug: org, Title: "Try it"}
