@@ -128,28 +128,13 @@ async fn settings(visit: &Visit) -> Result<Form> {
             .at("approvals.preventSelfApproval"),
     ]);
     let members = roster::members(&visit.api).await?;
-    let names = move |ids: &[String]| {
-        let mut names: Vec<_> = ids.iter().map(|id| roster::name(&members, id)).collect();
-        names.sort_unstable();
-        names.join("\n")
-    };
     let form = Form::change(visit, &api_path(visit), fields).await?;
     let form = form.back(visit.above()).done(visit.above(), Flash::EnvironmentSaved);
-    Ok(form
-        .refined(|visit, _, body| match approvers(visit) {
-            none if none.is_empty() => body["approvals"] = Value::Null,
-            all => {
-                let approvals = &mut body["approvals"];
-                approvals["approverIds"] = json!(all);
-                if let Some(fields) = approvals.as_object_mut() {
-                    fields.retain(|_, value| !value.is_null());
-                }
-            }
-        })
-        .special(move |visit, stored| {
-            let ids = Vec::deserialize(&stored["approvals"]["approverIds"]).unwrap_or_default();
-            vec![Edited::new("Who approves", names(&ids), names(&approvers(visit)))]
-        }))
+    Ok(form.refined(|visit, _, body| set_approvers(visit, body)).special(move |visit, stored| {
+        let ids = Vec::deserialize(&stored["approvals"]["approverIds"]).unwrap_or_default();
+        let names = |ids: &[String]| roster::names(&members, ids);
+        vec![Edited::new("Who approves", names(&ids), names(&chosen(visit, "approver")))]
+    }))
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
@@ -171,14 +156,29 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         form,
         members: members.into_iter().filter(|member| !member.is_service()).collect(),
         warning,
-        approvers: if is_sent { approvers(visit) } else { stored },
+        approvers: if is_sent { chosen(visit, "approver") } else { stored },
     };
     render(page.frame.status, &page)
 }
 
-fn approvers(visit: &Visit) -> Vec<String> {
-    let chosen = visit.form.pairs().filter(|(name, _)| *name == "approver");
+/// The ids of the members that are chosen in the list of this name.
+pub fn chosen(visit: &Visit, name: &str) -> Vec<String> {
+    let chosen = visit.form.pairs().filter(|(sent, _)| *sent == name);
     chosen.map(|(_, id)| id.to_string()).collect()
+}
+
+/// Puts the chosen approvers into the approvals of a body; without one it takes no approvals.
+pub fn set_approvers(visit: &Visit, body: &mut Value) {
+    match chosen(visit, "approver") {
+        none if none.is_empty() => body["approvals"] = Value::Null,
+        all => {
+            let approvals = &mut body["approvals"];
+            approvals["approverIds"] = json!(all);
+            if let Some(fields) = approvals.as_object_mut() {
+                fields.retain(|_, value| !value.is_null());
+            }
+        }
+    }
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {

@@ -5,7 +5,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::environments::Approvals;
+use super::environments::{Approvals, chosen, set_approvers};
 use crate::api::Method;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::{Api, segment};
@@ -144,29 +144,16 @@ async fn settings(visit: &Visit) -> Result<Form> {
             .number(),
     ];
     let members = roster::members(&visit.api).await?;
-    let names = move |ids: &[String]| {
-        let mut names: Vec<_> = ids.iter().map(|id| roster::name(&members, id)).collect();
-        names.sort_unstable();
-        names.join("\n")
-    };
     let form = Form::replace(visit, &api_path(visit), fields).await?;
     let form = form.back(above(visit)).done(above(visit), Flash::LabelProtectionSaved);
     Ok(form
         .refined(|visit, _, body| {
             body["userIds"] = json!(chosen(visit, "mover"));
-            match chosen(visit, "approver") {
-                none if none.is_empty() => body["approvals"] = Value::Null,
-                all => {
-                    let approvals = &mut body["approvals"];
-                    approvals["approverIds"] = json!(all);
-                    if let Some(fields) = approvals.as_object_mut() {
-                        fields.retain(|_, value| !value.is_null());
-                    }
-                }
-            }
+            set_approvers(visit, body);
         })
         .special(move |visit, stored| {
             let ids = |value: &Value| Vec::deserialize(value).unwrap_or_default();
+            let names = |ids: &[String]| roster::names(&members, ids);
             let (movers, approvers) = (&stored["userIds"], &stored["approvals"]["approverIds"]);
             vec![
                 Edited::new("Who else", names(&ids(movers)), names(&chosen(visit, "mover"))),
@@ -177,11 +164,6 @@ async fn settings(visit: &Visit) -> Result<Form> {
                 ),
             ]
         }))
-}
-
-fn chosen(visit: &Visit, name: &str) -> Vec<String> {
-    let chosen = visit.form.pairs().filter(|(sent, _)| *sent == name);
-    chosen.map(|(_, id)| id.to_string()).collect()
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
