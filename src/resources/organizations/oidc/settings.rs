@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::records::JoiningDomain;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User, has_second_factor,
-    require_installation_admin,
+    AddressProof, Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User,
+    has_second_factor, require_installation_admin,
 };
 use crate::base::{BoundedList, Domain, Error, Id, Issue, Result, Text};
 use crate::resources::organizations::sessions::require_session;
@@ -198,11 +198,13 @@ fn require_break_glass(view: &View, owner: Id<User>) -> Result<()> {
     let membership = view.get::<Membership>(&(owner, view.org()))?;
     let user = view.get::<User>(&owner)?;
     let is_owner = membership.is_some_and(|membership| membership.role == Role::Owner);
-    let has_password = user.is_some_and(|user| user.password.is_some());
+    // Of an account that nobody has proved the next proof takes password and second factor.
+    let has_password =
+        user.is_some_and(|user| user.password.is_some() && user.proof != AddressProof::Unproved);
     if is_owner && has_password && has_second_factor(view, owner)? {
         return Ok(());
     }
-    let message = "must be an owner of the organization who has a password and a second factor";
+    let message = "must be an owner with a proved address, a password and a second factor";
     Err(Error::invalid_at("breakGlassUserId", message))
 }
 

@@ -2,7 +2,7 @@
 
 use super::linking::linked;
 use super::*;
-use crate::auth::{RequiredProvider, reset_second_factor};
+use crate::auth::{AddressProof, RequiredProvider, reset_second_factor};
 
 #[test]
 fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
@@ -15,6 +15,17 @@ fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
     // A password alone is too little for who is let in with it.
     assert_eq!(refusal(world.settings(&fixture.owner, body(ada.id))).0, Kind::Invalid);
     let ada = guarded(fixture, &fixture.owner).user;
+    // Nor is an account enough that the next proof takes over.
+    let (id, prove) = (ada.id, |id: Id<User>, proof| {
+        let change = move |tx: &mut Tx| {
+            let old: User = tx.fetch(&id)?;
+            tx.replace(&old, &User { proof, ..old.clone() })
+        };
+        fixture.store.write_blocking(Id::NIL, change).unwrap();
+    });
+    prove(id, AddressProof::Unproved);
+    assert_eq!(refusal(world.settings(&fixture.owner, body(id))).0, Kind::Invalid);
+    prove(id, AddressProof::Proved);
     let mut unknown = body(ada.id);
     unknown["providers"] = json!(["other"]);
     assert_eq!(refusal(world.settings(&fixture.owner, unknown)).0, Kind::Invalid);
