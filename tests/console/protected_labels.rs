@@ -110,6 +110,7 @@ fn a_move_that_takes_approvals_waits_on_a_page_of_its_own_and_is_moved_by_the_ap
     ben.open("/o/acme").hides("Labels that wait for your approval");
 
     cara.open("/o/acme").shows("Labels that wait for your approval");
+    assert!(cara.open("/o/acme/prompts").text.contains("<title>(1) Prompts"));
     cara.open("/o/acme/label-changes?only=mine").shows("Move production of notes to 1.1.0");
     cara.open("/o/acme/deployments?only=mine").shows("Label changes that wait for you");
     let page = cara.open(&change.path);
