@@ -25,6 +25,10 @@ use crate::store::{Clock, Topic};
 /// rarely wait longer. A standby is promoted within this time where failover is set up well.
 pub const MAX_TIME: Duration = Duration::from_secs(25);
 
+/// With less left an attempt does not begin another run: it would end the transaction of its group in the
+/// middle, and those of it that have time would do their work again.
+const MIN_TIME: Duration = Duration::from_secs(1);
+
 /// How long the outcome of a commit is sought that was not answered, beyond [`MAX_TIME`] if it must
 /// be.
 const RESOLVE_TIME: Duration = Duration::from_secs(15);
@@ -78,8 +82,13 @@ impl Shared {
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
         let mut next = vec![waiting];
-        while let Some(Waiting { conflicts, .. }) = next.first() {
-            let conflicts = *conflicts;
+        while let Some(waiting) = next.first() {
+            // Before it holds up others.
+            if !self.may_run(waiting) {
+                self.give_up(next);
+                return;
+            }
+            let conflicts = waiting.conflicts;
             if conflicts >= MAX_CONFLICTS && hold.is_none() {
                 hold = self.queue.hold(lane, deadline);
             }
@@ -144,7 +153,7 @@ impl Shared {
     }
 
     fn may_run(&self, waiting: &Waiting) -> bool {
-        Instant::now() < waiting.submitted + MAX_TIME
+        has_time(waiting)
             && waiting.conflicts < MAX_RUNS
             && !self.commits_hang.load(Ordering::Relaxed)
     }
@@ -171,12 +180,20 @@ impl Shared {
     /// Returns those of the attempts whose transaction failed so that are to run again; completes the
     /// others.
     fn after_failure(&self, failure: Failure, mut group: Vec<Waiting>) -> Vec<Waiting> {
-        // It may be for one of them, of which the others are not told.
-        let is_of_one = matches!(failure, Failure::Refused(_) | Failure::TooLong);
-        if group.len() == 1 || !is_of_one {
-            group.iter_mut().for_each(|waiting| waiting.last = Some(failure.clone()));
+        let is_single = group.len() == 1;
+        for waiting in &mut group {
+            let is_told = match failure {
+                Failure::TooLong => !has_time(waiting),
+                // It may be for the writes of another.
+                Failure::Refused(_) => is_single,
+                _ => true,
+            };
+            if is_told {
+                waiting.last = Some(failure.clone());
+            }
         }
-        if matches!(failure, Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)) {
+        // A lock, on the other hand, is in the way of those alone that need it.
+        if matches!(failure, Failure::Unavailable(_) | Failure::Crowded(_)) {
             self.queue.tell(&failure);
         }
         let is_final = match failure {
@@ -383,6 +400,11 @@ impl Shared {
         }
         connection.change(&puts, &inserts, &deletes, slot)
     }
+}
+
+/// Whether another run of it may begin.
+fn has_time(waiting: &Waiting) -> bool {
+    Instant::now() + MIN_TIME < waiting.submitted + MAX_TIME
 }
 
 /// Pauses before attempts run that have conflicted often, for a random time.

@@ -27,7 +27,7 @@
 //! - **Time.** After the first attempt the others together take as long as it did, within bounds: who is not
 //!   done then leaves, and is the first of the next group. No read begins after the deadline of the one that
 //!   was submitted first, and its time for the commit is that of all: if it is over the others run again,
-//!   with their own.
+//!   with their own. Who has less than a second left begins none.
 //! - **Who waits is not forgotten.** Those that a group does not get to are in the queue again before it is
 //!   committed. There all are told if the database server is away, so that they say so who never ran; and
 //!   while the outcome of a commit is sought, those are given up whose time is over.

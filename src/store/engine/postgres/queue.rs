@@ -27,9 +27,9 @@ const MAX_GROUP_IN_TURN: usize = 16;
 /// others again and again, which the rest need not.
 const CONFLICTS_BEFORE_HALVING: usize = 2;
 
-/// How long an attempt that runs alone waits for those that began before: as long as the slowest
-/// ordinary one takes. If one hangs for longer the attempt runs beside it.
-const DRAIN_TIME: Duration = Duration::from_millis(500);
+/// How long an attempt that runs alone, in its lane or in the server, waits for those that began before: as
+/// long as the slowest ordinary one takes. If one takes longer the attempt runs beside it.
+pub const DRAIN_TIME: Duration = Duration::from_millis(500);
 
 /// An attempt that is to run, or to run again.
 pub struct Waiting {
@@ -76,6 +76,13 @@ pub struct Queue {
 
 struct State {
     waiting: FairQueue<Waiting>,
+    lanes: Lanes,
+    is_closed: bool,
+}
+
+/// What keeps which lane from beginning more.
+#[derive(Default)]
+struct Lanes {
     /// The lanes that have a group.
     running: HashSet<Lane>,
     /// The lane of each run of a heavy attempt.
@@ -84,10 +91,9 @@ struct State {
     held: HashSet<Lane>,
     /// Whether one runs alone: nothing else begins at all.
     is_all_held: bool,
-    is_closed: bool,
 }
 
-impl State {
+impl Lanes {
     fn may_begin(&self, lane: Lane) -> bool {
         !self.is_all_held && !self.held.contains(&lane) && !self.running.contains(&lane)
     }
@@ -101,19 +107,21 @@ impl State {
         !self.running.contains(&lane) && !self.heavy.contains(&lane)
     }
 
+    fn is_any_under_way(&self) -> bool {
+        !self.running.is_empty() || !self.heavy.is_empty()
+    }
+}
+
+impl State {
     fn has_next(&self) -> bool {
-        self.waiting.has_in(|lane| self.may_begin(*lane))
+        self.waiting.has_in(|lane| self.lanes.may_begin(*lane))
     }
 
     /// Removes the next group.
     fn next(&mut self) -> Option<(Lane, Vec<Waiting>)> {
-        let State { waiting, running, held, is_all_held, .. } = self;
-        if *is_all_held {
-            return None;
-        }
-        let first = waiting.pop_in(|lane| !held.contains(lane) && !running.contains(lane))?;
+        let first = self.waiting.pop_in(|lane| self.lanes.may_begin(*lane))?;
         let lane = first.attempt.lane();
-        running.insert(lane);
+        self.lanes.running.insert(lane);
         let mut most = first.max_group();
         if self.has_next() {
             most = most.min(MAX_GROUP_IN_TURN);
@@ -152,14 +160,8 @@ pub struct LaneHold<'a> {
 impl Queue {
     /// Creates an empty queue.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
-        let state = State {
-            waiting: FairQueue::new(WAITING),
-            running: HashSet::new(),
-            heavy: Vec::new(),
-            held: HashSet::new(),
-            is_all_held: false,
-            is_closed: false,
-        };
+        let state =
+            State { waiting: FairQueue::new(WAITING), lanes: Lanes::default(), is_closed: false };
         let (filled, released) = (Condvar::new(), Condvar::new());
         Queue { state: Mutex::new(state), filled, released, meters }
     }
@@ -184,7 +186,7 @@ impl Queue {
             let refused =
                 if is_closed { Err(waiting) } else { state.waiting.push(lane, bytes, waiting) };
             self.count(&state);
-            (refused, state.may_begin(lane))
+            (refused, state.lanes.may_begin(lane))
         };
         // A refused attempt is dropped here, outside of the lock.
         refused.map_err(|_| {
@@ -252,17 +254,19 @@ impl Queue {
 
     // ── Heavy attempts ───────────────────────────────────────────────────────
 
-    /// Keeps all others of the lane from beginning, when nobody else does, and waits for those under way.
-    /// `None` if another keeps them from it until `until`.
+    /// Keeps all others of the lane from beginning, when nobody else does, and waits for those under way,
+    /// but not for one that hangs. `None` if another keeps them from it until `until`.
     pub fn hold(&self, lane: Lane, until: Instant) -> Option<LaneHold<'_>> {
-        let mut state = self.wait(until, |state| state.may_begin_heavy(lane, false));
-        if !state.may_begin_heavy(lane, false) {
+        let mut state = self.wait(until, |lanes| lanes.may_begin_heavy(lane, false));
+        if !state.lanes.may_begin_heavy(lane, false) {
             return None;
         }
-        state.held.insert(lane);
+        state.lanes.held.insert(lane);
         let hold = LaneHold { queue: self, lane };
         drop(state);
-        drop(self.wait(until, |state| state.is_idle(lane)));
+        // Whoever else is of the lane waits as long.
+        let drained = until.min(Instant::now() + DRAIN_TIME);
+        drop(self.wait(drained, |lanes| lanes.is_idle(lane)));
         Some(hold)
     }
 
@@ -276,28 +280,28 @@ impl Queue {
         is_alone: bool,
         until: Instant,
     ) -> HeavyRun<'_> {
-        let mut state = self.wait(until, |state| state.may_begin_heavy(lane, has_hold));
-        let is_alone = is_alone && !state.is_all_held;
+        let mut state = self.wait(until, |lanes| lanes.may_begin_heavy(lane, has_hold));
+        let is_alone = is_alone && !state.lanes.is_all_held;
         if is_alone {
-            state.is_all_held = true;
+            state.lanes.is_all_held = true;
             drop(state);
-            let is_drained = |state: &State| state.running.is_empty() && state.heavy.is_empty();
-            state = self.wait(Instant::now() + DRAIN_TIME, is_drained);
+            state = self.wait(Instant::now() + DRAIN_TIME, |lanes| !lanes.is_any_under_way());
         }
-        state.heavy.push(lane);
+        state.lanes.heavy.push(lane);
         HeavyRun { queue: self, lane, is_alone }
     }
 
-    fn wait(&self, until: Instant, is_so: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+    fn wait(&self, until: Instant, is_so: impl Fn(&Lanes) -> bool) -> MutexGuard<'_, State> {
         let left = until.saturating_duration_since(Instant::now());
-        let waited = self.released.wait_timeout_while(self.lock(), left, |state| !is_so(state));
+        let is_not = |state: &mut State| !is_so(&state.lanes);
+        let waited = self.released.wait_timeout_while(self.lock(), left, is_not);
         waited.expect("no thread panics while holding it").0
     }
 }
 
 impl Drop for GroupRun<'_> {
     fn drop(&mut self) {
-        self.queue.lock().running.remove(&self.lane);
+        self.queue.lock().lanes.running.remove(&self.lane);
         self.queue.filled.notify_one();
         self.queue.released.notify_all();
     }
@@ -305,7 +309,7 @@ impl Drop for GroupRun<'_> {
 
 impl Drop for LaneHold<'_> {
     fn drop(&mut self) {
-        self.queue.lock().held.remove(&self.lane);
+        self.queue.lock().lanes.held.remove(&self.lane);
         self.queue.filled.notify_one();
         self.queue.released.notify_all();
     }
@@ -314,11 +318,12 @@ impl Drop for LaneHold<'_> {
 impl Drop for HeavyRun<'_> {
     fn drop(&mut self) {
         let mut state = self.queue.lock();
-        if let Some(own) = state.heavy.iter().position(|lane| *lane == self.lane) {
-            state.heavy.swap_remove(own);
+        let heavy = &mut state.lanes.heavy;
+        if let Some(own) = heavy.iter().position(|lane| *lane == self.lane) {
+            heavy.swap_remove(own);
         }
         if self.is_alone {
-            state.is_all_held = false;
+            state.lanes.is_all_held = false;
             self.queue.filled.notify_all();
         }
         drop(state);

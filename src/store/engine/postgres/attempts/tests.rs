@@ -6,14 +6,15 @@ use tokio::runtime::Runtime;
 
 use super::super::super::{Budget, GivenBack, Lane, OnConflict, Reader, Terms};
 use super::super::connection::Connector;
+use super::super::queue::DRAIN_TIME;
 use super::super::shared::start_runtime;
 use super::super::url::PostgresUrl;
 use super::*;
 
 const TERMS: Terms = Terms { budget: Budget::LIGHT, on_conflict: OnConflict::GiveBack };
 
-/// Much less than [`MAX_TIME`].
-const SHORT: Duration = Duration::from_secs(1);
+/// Enough for another run, and much less than [`MAX_TIME`].
+const SHORT: Duration = Duration::from_secs(2);
 
 /// What a database that is away shares, with what drives its connections.
 fn away() -> (Arc<Shared>, Runtime) {
@@ -95,9 +96,14 @@ fn when_the_time_of_the_oldest_is_over_the_others_run_again_with_their_own() {
     let (shared, _runtime) = away();
     let ((old, old_end), (young, young_end)) = (waiting(1, Duration::ZERO), waiting(1, MAX_TIME));
     let again = shared.after_failure(Failure::TooLong, vec![old, young]);
+    assert!(matches!(again[0].last, Some(Failure::TooLong)));
+    assert!(again[1].last.is_none());
+    assert!(again.iter().all(|one| !one.must_be_single));
     assert_eq!(again.len(), 2);
-    assert!(again.iter().all(|one| !one.must_be_single && one.last.is_none()));
     assert!(old_end.try_recv().is_err() && young_end.try_recv().is_err());
+    let again = shared.run_group(again);
+    assert_eq!(error(&old_end).to_string(), Failure::TooLong.error().to_string());
+    assert_eq!(again.len(), 1);
     // Who was alone in that may have been the only one that wrote.
     let (young, young_end) = waiting(1, MAX_TIME);
     assert_eq!(shared.after_failure(Failure::TooLong, vec![young]).len(), 1);
@@ -137,4 +143,42 @@ fn what_waits_behind_a_commit_that_was_not_answered_is_given_up_in_time() {
     assert_eq!(error(&ends[0]).code(), "store_unavailable");
     assert!(ends[1].try_recv().is_err());
     assert_eq!(shared.meters.queued.value(), 1);
+}
+
+#[test]
+fn one_that_has_no_time_for_another_run_joins_no_group() {
+    let (shared, _runtime) = away();
+    let ((old, old_end), (young, _young_end)) =
+        (waiting(1, MIN_TIME - MIN_TIME / 10), waiting(1, MAX_TIME));
+    assert_eq!(shared.run_group(vec![old, young]).len(), 1);
+    assert_eq!(error(&old_end).to_string(), too_many_wait().to_string());
+}
+
+#[test]
+fn a_heavy_one_whose_time_is_over_holds_nobody_up() {
+    let (shared, _runtime) = away();
+    // Something of its lane is under way.
+    let (first, _first_end) = waiting(1, MAX_TIME);
+    shared.queue.push(first).unwrap();
+    let (_group, _running) = shared.queue.next_group().unwrap();
+    let (old, old_end) = waiting(1, Duration::ZERO);
+    let begun = Instant::now();
+    shared.process(Waiting { conflicts: MAX_CONFLICTS_IN_LANE, ..old });
+    assert!(begun.elapsed() < DRAIN_TIME, "it waited for those under way");
+    assert_eq!(error(&old_end).to_string(), too_many_wait().to_string());
+}
+
+#[test]
+fn a_lock_is_told_to_none_but_those_that_met_it() {
+    let (shared, _runtime) = away();
+    let told = |failure: Failure| {
+        let (waits, _waits_end) = waiting(2, MAX_TIME);
+        shared.queue.push(waits).unwrap();
+        let (met, _met_end) = waiting(1, MAX_TIME);
+        assert_eq!(shared.after_failure(failure, vec![met]).len(), 1);
+        let (group, _running) = shared.queue.next_group().unwrap();
+        group[0].last.is_some()
+    };
+    assert!(!told(Failure::Blocked));
+    assert!(told(Failure::Unavailable("away".into())));
 }

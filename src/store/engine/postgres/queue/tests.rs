@@ -30,11 +30,8 @@ fn long() -> Instant {
 }
 
 fn is_idle(queue: &Queue) -> bool {
-    let state = queue.lock();
-    state.held.is_empty()
-        && state.running.is_empty()
-        && state.heavy.is_empty()
-        && !state.is_all_held
+    let lanes = &queue.lock().lanes;
+    lanes.held.is_empty() && !lanes.is_any_under_way() && !lanes.is_all_held
 }
 
 fn waiting(lane: u8) -> Waiting {
@@ -172,7 +169,7 @@ fn a_hold_waits_for_the_group_under_way_and_no_other_begins_before_it() {
     let (_, run) = queue.next_group().unwrap();
     std::thread::scope(|scope| {
         let holds = scope.spawn(|| queue.hold([1; 16], long()).unwrap());
-        while queue.lock().held.is_empty() {
+        while queue.lock().lanes.held.is_empty() {
             std::thread::yield_now();
         }
         push(&queue, 1);
@@ -193,10 +190,10 @@ fn a_hold_waits_for_the_heavy_run_under_way_of_its_lane_and_keeps_others_of_it_o
     std::thread::scope(|scope| {
         let holds = scope.spawn(|| {
             let hold = queue.hold([1; 16], long()).unwrap();
-            assert!(queue.lock().heavy.is_empty());
+            assert!(queue.lock().lanes.heavy.is_empty());
             hold
         });
-        while queue.lock().held.is_empty() {
+        while queue.lock().lanes.held.is_empty() {
             std::thread::yield_now();
         }
         let next = scope.spawn(|| drop(of(1, false)));
@@ -206,7 +203,7 @@ fn a_hold_waits_for_the_heavy_run_under_way_of_its_lane_and_keeps_others_of_it_o
         for _ in 0..3 {
             let own = of(1, true);
             let other = of(2, false);
-            assert_eq!(queue.lock().heavy, [[1; 16], [2; 16]]);
+            assert_eq!(queue.lock().lanes.heavy, [[1; 16], [2; 16]]);
             drop((own, other));
         }
         assert!(!next.is_finished());
@@ -225,14 +222,14 @@ fn nothing_is_handed_out_while_one_runs_alone_which_waits_for_those_under_way() 
     push(&queue, 2);
     std::thread::scope(|scope| {
         let alone = scope.spawn(|| queue.run_heavy([1; 16], true, true, long()));
-        while !queue.lock().is_all_held {
+        while !queue.lock().lanes.is_all_held {
             std::thread::yield_now();
         }
         assert!(!queue.lock().has_next());
         assert!(queue.hold([1; 16], Instant::now()).is_none(), "one runs alone");
         drop((before, heavy));
         let alone = alone.join().unwrap();
-        assert_eq!(queue.lock().heavy, [[1; 16]]);
+        assert_eq!(queue.lock().lanes.heavy, [[1; 16]]);
         let next = scope.spawn(|| next(&queue));
         let waits = scope.spawn(|| drop(queue.run_heavy([4; 16], true, true, long())));
         assert_eq!(queue.lock().waiting.len(), 1);
@@ -251,5 +248,16 @@ fn one_alone_does_not_wait_for_one_that_hangs() {
     let hanging = queue.next_group();
     assert!(queue.run_heavy([1; 16], false, true, long()).is_alone);
     drop(hanging);
+    assert!(is_idle(&queue));
+}
+
+#[test]
+fn a_hold_does_not_wait_for_a_heavy_run_that_takes_long() {
+    let queue = queue();
+    let slow = queue.run_heavy([1; 16], false, false, long());
+    let begun = Instant::now();
+    let hold = queue.hold([1; 16], long()).unwrap();
+    assert!((DRAIN_TIME..LONG).contains(&begun.elapsed()));
+    drop((slow, hold));
     assert!(is_idle(&queue));
 }
