@@ -15,6 +15,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("access.restricted", "Granted members"),
     ("access_rule.credential", "Credential"),
     ("access_rule.grant", "Access"),
+    ("access_rule.protected_label", "Protected label"),
     ("access_rule.provider", "Sign-in"),
     ("access_rule.role", "Role"),
     ("access_rule.scope", "Scope"),

@@ -234,3 +234,35 @@ fn a_question_names_someone_an_action_and_what_exists() {
         .get(&format!("/access/explain?{member}&action=tool.create"))
         .refused(403, "admin_required");
 }
+
+#[test]
+fn a_protected_label_is_explained_as_its_move_is_decided() {
+    let acme = Fixture::new();
+    acme.owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let id = acme.owner.get("/registries/main").id();
+    let ask = |label: &str, action: &str| {
+        acme.owner.get(&format!(
+            "/access/explain?userId={}&action={action}&resourceType=registry&resourceId={id}{label}",
+            acme.member_id
+        ))
+    };
+    let last = |label: &str| {
+        let said = ask(label, "artifact_label.move").ok();
+        let rule = said["rules"].as_array().unwrap().last().unwrap().clone();
+        (said["allowed"] == true, rule["rule"].clone(), rule["code"].clone())
+    };
+    let of_label = json!("protected_label");
+    assert_eq!(last("").1, "grant");
+    assert_eq!(last("&label=production"), (true, of_label.clone(), Value::Null));
+    let by_admins = json!({"minRole": "admin"});
+    acme.owner.put("/registries/main/protected-labels/production", by_admins).ok();
+    assert_eq!(last("&label=production"), (false, of_label.clone(), json!("label_protected")));
+    assert_eq!(last("&label=staging"), (true, of_label.clone(), Value::Null));
+    let policy = json!({"name": "P", "severity": "error",
+        "rules": [{"type": "protectLabel", "value": "staging"}]});
+    let policy = acme.owner.post("/governance/policies", policy).id();
+    let assigned = json!({"registryId": id});
+    acme.owner.post(&format!("/governance/policies/{policy}/assignments"), assigned).ok();
+    assert_eq!(last("&label=staging"), (false, of_label, json!("protection_required")));
+    ask("&label=production", "artifact.list").invalid(&["label"]);
+}

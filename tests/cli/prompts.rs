@@ -268,7 +268,9 @@ fn a_move_that_takes_approvals_is_asked_for_and_waited_for() {
             let change = waiting.first().filter(|change| change["to"] == version)?;
             change["id"].as_str().map(String::from)
         });
-        session.post(&format!("{changes}/{change}/{decision}"), json!({})).ok();
+        let waits = desk.run(&["prompt", "changes", "main/a", "--state", "pending"]).stdout;
+        assert!(waits.contains(&change), "{waits}");
+        session.post(&format!("{changes}/{change}/{decision}"), json!({"comment": "Read it"})).ok();
         waiting.join().unwrap()
     };
     let approved = decided("1.0.0", "approve");
@@ -277,7 +279,52 @@ fn a_move_that_takes_approvals_is_asked_for_and_waited_for() {
     let denied = decided("1.1.0", "deny");
     assert_eq!(denied.code, Some(1), "{}", denied.stderr);
     assert!(denied.stderr.contains("the label change is denied"), "{}", denied.stderr);
+    assert!(
+        denied.stdout.contains("denied by ") && denied.stdout.contains(": Read it"),
+        "{denied:?}"
+    );
     assert_eq!(desk.json(&["prompt", "get", "main/a@production"])["version"], "1.0.0");
+}
+
+#[test]
+fn label_changes_are_approved_denied_and_cancelled_by_their_ids() {
+    let desk = desk();
+    for text in ["One", "Two"] {
+        let file = desk.file("a.md", text);
+        desk.json(&["prompt", "publish", "main/a", &file, "--bump", "minor"]);
+    }
+    let session = desk.session();
+    let me = session.get("/auth/user").ok();
+    let approvals = json!({"approverIds": [me["id"]]});
+    let protection = json!({"minRole": "member", "approvals": approvals});
+    session.put("/registries/main/protected-labels/production", protection).ok();
+    let key = json!({"name": "gate", "access": ["label:decide", "artifact:read"],
+        "allowApproveAs": true});
+    let key = session.post("/api-keys", key).ok()["key"].clone();
+    let asked = |version: &str| {
+        let asked = desk.json(&["prompt", "promote", "main/a", version]);
+        asked["pendingChange"].clone()
+    };
+    let decide = |verb: &str, change: &Value, more: &[&str]| {
+        let (id, address) = (change["id"].as_str().unwrap(), me["email"].as_str().unwrap());
+        let of = ["prompt", verb, id, "--as", address, "--key", key.as_str().unwrap()];
+        desk.run(&[&of, more].concat())
+    };
+    let one = asked("1.0.0");
+    decide("approve", &one, &["--content-hash", "another"]).fails(1, "content");
+    let hash = one["contentHash"].as_str().unwrap();
+    let approved = decide("approve", &one, &["--content-hash", hash, "--comment", "ok"]);
+    approved.succeeds();
+    assert_eq!(desk.json(&["prompt", "get", "main/a@production"])["version"], "1.0.0");
+    let denied = decide("deny", &asked("1.1.0"), &[]);
+    assert!(denied.stdout.contains("1.0.0 -> 1.1.0 is denied"), "{denied:?}");
+    let two = asked("1.1.0");
+    let cancelled = desk.json(&["prompt", "cancel", two["id"].as_str().unwrap()]);
+    assert_eq!(cancelled["state"], "cancelled");
+    let states = desk.json(&["prompt", "changes", "main/a"])["items"].clone();
+    let states: Vec<_> =
+        states.as_array().unwrap().iter().map(|one| one["state"].clone()).collect();
+    assert_eq!(states, ["cancelled", "denied", "approved"]);
 }
 
 #[test]

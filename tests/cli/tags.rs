@@ -41,6 +41,10 @@ fn prompts_are_tagged_and_listed_by_tags() {
     let file = desk.file("a.md", "Hello\n");
     let publish = ["prompt", "publish", "main/a", &file, "--bump", "minor", "--tag", "Docs"];
     desk.json(&publish);
+    let other = desk.file("other.md", "Hello again\n");
+    let again =
+        desk.run(&["prompt", "publish", "main/a", &other, "--bump", "minor", "--tag", "new"]);
+    assert!(again.stderr.contains("its tags stay as they were"), "{again:?}");
     desk.json(&["prompt", "publish", "main/b", &file, "--bump", "minor"]);
     let tagged = ["prompt", "list", "main", "--tag", "docs"];
     assert_eq!(names(&desk.json(&tagged), "name"), ["a"]);

@@ -1,7 +1,7 @@
 //! `roadstead approve` and `roadstead deny`
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::api::{Api, segment};
 use super::deploy::{changes_text, job_text, print_job};
@@ -29,7 +29,7 @@ pub struct Approve {
     yes: bool,
 
     #[command(flatten)]
-    decision: Decision,
+    job: Job,
 }
 
 /// Deny a deployment, which ends it
@@ -41,57 +41,84 @@ pub struct Approve {
 )]
 pub struct Deny {
     #[command(flatten)]
-    decision: Decision,
+    job: Job,
 }
 
+/// The job that is decided about, and what is said of it.
 #[derive(Args)]
-struct Decision {
+struct Job {
     /// Id of the deployment job
     job: String,
-
-    /// A comment on the decision
-    #[arg(long, value_name = "TEXT")]
-    comment: Option<String>,
 
     /// Decide only if the job has this plan
     #[arg(long, value_name = "HASH")]
     plan_hash: Option<String>,
+
+    #[command(flatten)]
+    decision: Decision,
+}
+
+/// What an approver says, and for whom.
+#[derive(Args)]
+pub struct Decision {
+    /// A comment on the decision
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
 
     /// E-mail address of the approver in whose name the key decides
     #[arg(long = "as", value_name = "ADDRESS")]
     acting: Option<String>,
 
     #[command(flatten)]
-    client: ClientFlags,
+    pub client: ClientFlags,
+}
+
+impl Decision {
+    /// The body of it, with the hash of what it is about, if that is known.
+    pub fn body(&self, hash: (&str, Option<&str>)) -> Value {
+        let mut body = json!({"comment": self.comment, hash.0: hash.1});
+        if let Some(email) = &self.acting {
+            body["actingUserEmail"] = json!(email);
+        }
+        body
+    }
+}
+
+/// Asks in the terminal whether to approve what was shown.
+///
+/// # Errors
+/// If the answer is not yes.
+pub fn require_yes() -> Result<(), Failure> {
+    match answer("Approve it? [y/N]: ")?.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => Err(Failure::Failed("not approved; nothing was decided".into())),
+    }
 }
 
 impl Approve {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Approve { yes, mut decision } = self;
-        let api = decision.client.connect()?;
-        let asks = !yes && !decision.client.json && decision.plan_hash.is_none();
-        if asks && can_ask() {
-            decision.plan_hash = Some(confirmed_plan(&api, &decision.job)?);
+        let Approve { yes, mut job } = self;
+        let client = &job.decision.client;
+        let api = client.connect()?;
+        if !yes && !client.json && job.plan_hash.is_none() && can_ask() {
+            job.plan_hash = Some(confirmed_plan(&api, &job.job)?);
         }
-        decision.decide(&api, "approve")
+        job.decide(&api, "approve")
     }
 }
 
 impl Deny {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let api = self.decision.client.connect()?;
-        self.decision.decide(&api, "deny")
+        let api = self.job.decision.client.connect()?;
+        self.job.decide(&api, "deny")
     }
 }
 
-impl Decision {
-    fn decide(self, api: &Api, verb: &str) -> Result<(), Failure> {
+impl Job {
+    fn decide(&self, api: &Api, verb: &str) -> Result<(), Failure> {
         let path = format!("{}/{verb}", path_of(&self.job));
-        let mut body = json!({"comment": self.comment, "planHash": self.plan_hash});
-        if let Some(email) = self.acting {
-            body["actingUserEmail"] = json!(email);
-        }
-        print_job(&api.post_in_org(&path, body)?, self.client.json)
+        let body = self.decision.body(("planHash", self.plan_hash.as_deref()));
+        print_job(&api.post_in_org(&path, body)?, self.decision.client.json)
     }
 }
 
@@ -116,8 +143,6 @@ fn confirmed_plan(api: &Api, job: &str) -> Result<String, Failure> {
     }
     let changes = get(&format!("{path}/changes"))?;
     output::lines(&format!("{}\n{}", changes_text(&changes["items"]), job_text(&job)));
-    match answer("Approve it? [y/N]: ")?.trim() {
-        "y" | "Y" | "yes" => Ok(cell(&job["planHash"])),
-        _ => Err(Failure::Failed("not approved; nothing was decided".into())),
-    }
+    require_yes()?;
+    Ok(cell(&job["planHash"]))
 }

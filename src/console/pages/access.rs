@@ -59,6 +59,7 @@ struct Asked {
     who: String,
     action: String,
     resource: String,
+    label: String,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +107,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         who: visit.query.get("who").into(),
         action: visit.query.get("action").into(),
         resource: visit.query.get("resource").into(),
+        label: visit.query.get("label").trim().into(),
     };
     let (answer, refusal) = match explain(visit, &asked).await {
         Ok(answer) => (answer, String::new()),
@@ -132,7 +134,7 @@ fn why(visit: &Visit, error: Error) -> Result<String> {
 }
 
 async fn explain(visit: &Visit, asked: &Asked) -> Result<Option<Explanation>> {
-    let Asked { who, action, resource } = asked;
+    let Asked { who, action, resource, label } = asked;
     if who.is_empty() || action.is_empty() {
         return Ok(None);
     }
@@ -143,6 +145,9 @@ async fn explain(visit: &Visit, asked: &Asked) -> Result<Option<Explanation>> {
     }));
     if let Some((kind, id)) = resource.split_once(':') {
         query.extend([("resourceType", kind), ("resourceId", id)]);
+    }
+    if !label.is_empty() {
+        query.push(("label", label));
     }
     visit.api.get("/access/explain", &query).await.map(Some)
 }

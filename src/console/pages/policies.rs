@@ -47,7 +47,7 @@ pub const TABS: [(&str, &str); 3] = [
 ];
 
 /// The types of rules.
-const TYPES: [(&str, &str); 9] = [
+const TYPES: [(&str, &str); 10] = [
     ("forbidPattern", "Must not match the pattern"),
     ("requirePattern", "Must match the pattern"),
     ("maxLength", "Has at most this many characters"),
@@ -57,6 +57,7 @@ const TYPES: [(&str, &str); 9] = [
     ("requireMetadata", "Must have the metadata"),
     ("forbidModel", "Must not be for the model"),
     ("judge", "A language model judges by this instruction"),
+    ("protectLabel", "Moving the label takes approvals"),
 ];
 
 const SEVERITIES: [(&str, &str); 2] =

@@ -15,10 +15,11 @@ use super::{label_changes, label_history, versions};
 use crate::api::{
     Deleted, Input, OrgSource, Output, Req, Resource, ResourceRef, Route, TargetFinder, op,
 };
-use crate::auth::{MEMBER, ScopeName, ScopeTarget};
+use crate::auth::{Caller, MEMBER, ScopeName, ScopeTarget};
 use crate::base::{Error, Issue, Label, Nullable, Result, Version};
-use crate::resources::registries::{self, ArtifactType};
-use crate::store::Tx;
+use crate::resources::governance;
+use crate::resources::registries::{self, ArtifactType, ProtectedLabel, Registry};
+use crate::store::{Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -122,7 +123,7 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact>
         return Ok(MovedArtifact::now(old.into()));
     }
     let about = label_history::audited(&registry, &id, label, [old.labels.get(label), to.as_ref()]);
-    let protection = registries::require_movable(&tx.view(), req.caller(), &registry, label)?;
+    let protection = movable(&tx.view(), req.caller(), &registry, label)?;
     if let Some(protection) = protection.filter(|protection| protection.approvals.is_some()) {
         let change =
             label_changes::ask(tx, req.caller(), (&registry, &protection), &old, to.as_ref())?;
@@ -134,6 +135,21 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact>
     label_changes::supersede(tx, &id, label)?;
     let moved = move_label(tx, &old, label, to.as_ref(), Mover::of(req.caller()))?;
     Ok(MovedArtifact::now(ArtifactInfo::from(moved).about(about)))
+}
+
+/// Returns the protection of a label that the caller may move, by it and by the policies of its registry.
+///
+/// # Errors
+/// 403 otherwise.
+pub fn movable(
+    view: &View,
+    caller: &Caller,
+    registry: &Registry,
+    label: &Label,
+) -> Result<Option<ProtectedLabel>> {
+    let protection = registries::require_movable(view, caller, registry, label)?;
+    governance::require_protected(view, registry, label, protection.as_ref())?;
+    Ok(protection)
 }
 
 /// Requires that a label points to the version that the caller moves it from, if the caller says.
@@ -167,7 +183,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), LabelQuery>) -> Result<Deleted> 
         require_at(&old, &label, &Nullable::Set(from.clone()))?;
     }
     let about = label_history::audited(&registry, &id, &label, [Some(before), None]);
-    let protection = registries::require_movable(&tx.view(), req.caller(), &registry, &label)?;
+    let protection = movable(&tx.view(), req.caller(), &registry, &label)?;
     if protection.is_some_and(|protection| protection.approvals.is_some()) {
         return Err(Error::conflict(
             "approval_required",

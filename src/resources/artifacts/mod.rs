@@ -39,6 +39,7 @@ use crate::api::Resource;
 pub use artifact::Artifact;
 pub use id::{ArtifactId, generic};
 pub use label_changes::count_waiting;
+pub use labels::movable;
 pub use publishing::{Publication, publish};
 pub use searched::{Amount, SearchedText, each_text};
 pub use version::{Numbers, VersionRecord, numbers};

@@ -3,7 +3,8 @@
 //!
 //! A [policy](policies) has [`rules`] and is [assigned](assignments) to registries. A version that is
 //! published in one of them is [evaluated](evaluation) first: the violation of a rule refuses it, or
-//! raises a [flag](flags) that an admin clears later. A [judge] is a rule that queries a model.
+//! raises a [flag](flags) that an admin clears later. A [judge] is a rule that queries a model; what a
+//! policy demands of labels is asked when they are [moved](protection).
 
 mod assignments;
 mod evaluation;
@@ -11,6 +12,7 @@ mod flags;
 mod judge;
 mod policies;
 mod policy;
+mod protection;
 mod provider_references;
 mod rules;
 mod wide_classes;
@@ -21,6 +23,7 @@ use crate::store::TableInfo;
 pub use evaluation::{PolicyVerdict, Submission, evaluate, record_refusal, record_result};
 pub use judge::JUDGE_SECS;
 pub use policy::Policy;
+pub use protection::require_protected;
 use provider_references::ProviderReference;
 
 /// Policies, their assignments, and flags.
@@ -36,4 +39,4 @@ pub const RESOURCE: Resource = Resource {
 };
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

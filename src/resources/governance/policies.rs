@@ -6,10 +6,10 @@ use serde::Deserialize;
 use super::super::llm_providers::LlmProvider;
 use super::policy::{Policy, PolicySeverity};
 use super::provider_references;
-use super::rules::{self, NewPolicyRules, PolicyRuleType};
+use super::rules::{self, NewPolicyRules, PolicyRule, PolicyRuleType};
 use crate::api::{Deleted, Input, Req, Resource, Route, op};
 use crate::auth::{ADMIN, MEMBER, ScopeName};
-use crate::base::{Description, Id, Issue, Name, Nullable, Result};
+use crate::base::{Description, Error, Id, Issue, Name, Nullable, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -82,6 +82,7 @@ pub(super) fn create(tx: &mut Tx, req: &Req<(), NewPolicy>) -> Result<Policy> {
         updated_at: tx.now(),
         updated_by: Some(req.caller().user()),
     };
+    check_severity(&policy)?;
     set_judge_references(tx, &policy)?;
     tx.insert(&policy)?;
     Ok(policy)
@@ -98,12 +99,24 @@ pub(super) fn update(tx: &mut Tx, req: &Req<Id<Policy>, PolicyPatch>) -> Result<
     if new == old {
         return Ok(old);
     }
+    check_severity(&new)?;
     if new.rules != old.rules {
         set_judge_references(tx, &new)?;
     }
     (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
     tx.replace(&old, &new)?;
     Ok(new)
+}
+
+/// # Errors
+/// 400 if a rule cannot warn: there is no version that a flag could be about.
+fn check_severity(policy: &Policy) -> Result<()> {
+    let is_of_labels = |rule: &PolicyRule| rule.kind == PolicyRuleType::ProtectLabel;
+    if policy.severity == PolicySeverity::Warning && policy.rules.iter().any(is_of_labels) {
+        let message = "must be error in a policy with a rule protectLabel, which cannot only warn";
+        return Err(Error::invalid_at("severity", message));
+    }
+    Ok(())
 }
 
 /// Records the providers that the judges of a policy use, so that none of them is deleted.

@@ -18,7 +18,7 @@ use super::super::llm_providers::LlmProvider;
 use super::wide_classes::{self, MAX_CLASSES};
 use crate::api::{Calls, Search};
 use crate::base::{
-    BoundedList, Error, Id, Issue, Json, Result, Text, VariableName, visible, whole_number,
+    BoundedList, Error, Id, Issue, Json, Label, Result, Text, VariableName, visible, whole_number,
 };
 
 /// The size limit of a compiled pattern, in bytes: enough for `BEGIN.{0,500}END`.
@@ -65,6 +65,8 @@ pub enum PolicyRuleType {
     Judge,
     /// The text has at most this many characters that a reader does not see.
     ForbidInvisible,
+    /// A label is moved only where its registry protects it by approvals. It says nothing of a text.
+    ProtectLabel,
 }
 crate::store::stored_enum!(PolicyRuleType {
     ForbidPattern = 0,
@@ -76,6 +78,7 @@ crate::store::stored_enum!(PolicyRuleType {
     ForbidModel = 6,
     Judge = 7,
     ForbidInvisible = 8,
+    ProtectLabel = 10,
 });
 
 /// One rule of a policy.
@@ -85,8 +88,8 @@ pub struct PolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]
     pub kind: PolicyRuleType,
-    /// The pattern, the number of characters, the name of a variable, metadata key or model, or the
-    /// judge's question.
+    /// The pattern, the number of characters, the name of a variable, metadata key, model or label, or
+    /// the judge's question.
     pub value: RuleValue,
     /// The LLM provider of a judge; null for the default one.
     pub llm_provider_id: Option<Id<LlmProvider>>,
@@ -118,7 +121,7 @@ impl JsonSchema for RuleValue {
 
 impl PolicyRule {
     /// The value of a rule that has a text; empty for a number.
-    fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         match &self.value {
             RuleValue::Text(text) => text,
             RuleValue::Number(_) => "",
@@ -147,7 +150,7 @@ pub struct NewPolicyRule {
     #[serde(rename = "type")]
     kind: PolicyRuleType,
     /// A regular expression (`forbidPattern`, `requirePattern`), a number of characters
-    /// (`maxLength`, `forbidInvisible`), the name of a variable, metadata key or model, or a
+    /// (`maxLength`, `forbidInvisible`), the name of a variable, metadata key, model or label, or a
     /// judge's question, which must have the answer yes for an acceptable text.
     #[schemars(with = "RuleValue")]
     value: Json,
@@ -190,6 +193,9 @@ impl NewPolicyRule {
             }
             PolicyRuleType::Judge => {
                 Text::<1, 10_000>::parse(text.as_str())?;
+            }
+            PolicyRuleType::ProtectLabel => {
+                Label::parse(text.as_str())?;
             }
             PolicyRuleType::MaxLength | PolicyRuleType::ForbidInvisible => {}
         }
@@ -318,7 +324,8 @@ pub fn occurring<'a>(
 }
 
 /// Returns how an input violates a rule, as a phrase ("must …"), given the patterns that match it.
-/// `None` for a judge, which is evaluated in [`judge`](super::judge).
+/// `None` for a judge, which is evaluated in [`judge`](super::judge), and for what is about labels
+/// ([`protection`](super::protection)).
 pub fn violation(
     rule: &PolicyRule,
     input: &PolicyInput,
@@ -359,7 +366,7 @@ pub fn violation(
         PolicyRuleType::ForbidModel => {
             (input.model == value, format!("must not be for the model {}", quoted(value)))
         }
-        PolicyRuleType::Judge => (false, String::new()),
+        PolicyRuleType::Judge | PolicyRuleType::ProtectLabel => return None,
     };
     is_violated.then_some(message)
 }

@@ -37,6 +37,12 @@ fn assign(fixture: &Fixture, policy: Id<Policy>, body: Value) -> Result<PolicyAs
     fixture.write_as(&fixture.owner, assignments::create, policy, Fixture::input(body)?)
 }
 
+/// Assigns a policy with these rules, which refuses, to the registry of this slug.
+pub fn govern(fixture: &Fixture, slug: &str, rules: Value) {
+    let policy = policy(fixture, "error", rules).unwrap();
+    assign(fixture, policy.id, json!({"registryRef": format!("acme/{slug}")})).unwrap();
+}
+
 fn assigned(fixture: &Fixture, severity: &str, rules: Value, registry: &Registry) -> Policy {
     let policy = policy(fixture, severity, rules).unwrap();
     assign(fixture, policy.id, json!({"registryId": registry.id})).unwrap();
@@ -513,4 +519,20 @@ fn a_check_evaluates_given_and_assigned_policies_once_each() {
         body["text"] = json!("x");
         assert_eq!(refused(body).kind(), Kind::NotFound);
     }
+}
+
+#[test]
+fn what_is_demanded_of_a_label_is_in_a_policy_that_refuses_and_says_nothing_of_texts() {
+    let fixture = Fixture::new();
+    let main = registry(&fixture, "main");
+    let rules = || json!([{"type": "protectLabel", "value": "production"}]);
+    let refused = policy(&fixture, "warning", rules()).unwrap_err();
+    assert_eq!((refused.kind(), refused.path()), (Kind::Invalid, Some("severity")));
+    let no_label = json!([{"type": "protectLabel", "value": "not a label"}]);
+    assert_eq!(policy(&fixture, "error", no_label).unwrap_err().kind(), Kind::Invalid);
+    let demands = assigned(&fixture, "error", rules(), &main);
+    let warns = Fixture::input(json!({"severity": "warning"})).unwrap();
+    let refused = fixture.write_as(&fixture.owner, policies::update, demands.id, warns);
+    assert_eq!(refused.unwrap_err().path(), Some("severity"));
+    assert_eq!(publish_with(&fixture, &main, "production", false), [] as [String; 0]);
 }

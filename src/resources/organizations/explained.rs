@@ -13,7 +13,8 @@ use crate::auth::{
     RequiredProvider, ResourceType, Restrictable, Restricted, Role, ScopeName, ScopeTarget, User,
     grant_required, require_installation_admin, requires_second_factor, supposed_caller,
 };
-use crate::base::{Error, Id, Issue, Kind, Result};
+use crate::base::{Error, Id, Issue, Kind, Label, Result};
+use crate::resources::artifacts;
 use crate::resources::environments::{self, Environment};
 use crate::resources::fleet::Fleet;
 use crate::resources::registries::{self, Registry};
@@ -40,6 +41,8 @@ struct AccessQuestion {
     /// With `resourceId`: what they would do it to, or what that belongs to.
     resource_type: Option<ResourceType>,
     resource_id: Option<Id<Granted>>,
+    /// With a registry: the label that they would move there.
+    label: Option<Label>,
 }
 
 impl Input for AccessQuestion {
@@ -49,6 +52,12 @@ impl Input for AccessQuestion {
         }
         if self.resource_type.is_some() != self.resource_id.is_some() {
             issues.push(Issue::new("resourceId", "must be sent together with resourceType"));
+        }
+        if self.label.is_some() && self.resource_type != Some(ResourceType::Registry) {
+            issues.push(Issue::new("label", "takes resourceType registry: of which registry?"));
+        }
+        if self.label.is_some() && !self.action.starts_with("artifact_label.") {
+            issues.push(Issue::new("label", "takes the action artifact_label.move or .delete"));
         }
     }
 }
@@ -107,6 +116,8 @@ enum AccessRule {
     Scope,
     /// The access of the resource, and the grants for it.
     Grant,
+    /// Who may move the label, and what a policy demands of it. Only where a label is asked about.
+    ProtectedLabel,
 }
 
 impl ExplainedRule {
@@ -138,6 +149,7 @@ struct Subject {
     /// As scopes of keys name it.
     target: Option<ScopeTarget>,
     is_public: bool,
+    registry: Option<Registry>,
 }
 
 fn explain(
@@ -159,10 +171,13 @@ fn explain(
             return Ok(AccessExplanation { allowed: false, user_id, role: Role::Member, rules });
         }
     };
-    let subject = match (question.resource_type, question.resource_id) {
+    let mut subject = match (question.resource_type, question.resource_id) {
         (Some(kind), Some(id)) => Some(subject(view, &caller, kind, id)?),
         _ => None,
     };
+    if let Some(target) = subject.as_mut().and_then(|subject| subject.target.as_mut()) {
+        target.label = question.label.as_ref().map(Label::to_string);
+    }
     let subject = subject.as_ref();
     let is_public = rule.policy.public_read && subject.is_some_and(|subject| subject.is_public);
     let mut rules = Vec::new();
@@ -181,6 +196,9 @@ fn explain(
     }
     if let Some(subject) = subject {
         rules.push(grant_rule(subject, &caller, is_public)?);
+        if let (Some(registry), Some(label)) = (&subject.registry, &question.label) {
+            rules.push(label_rule(view, &caller, registry, label)?);
+        }
     }
     Ok(AccessExplanation {
         allowed: rules.iter().all(|rule| rule.met),
@@ -222,13 +240,18 @@ fn caller(view: &View, question: &AccessQuestion) -> Result<Supposed> {
 
 fn subject(view: &View, caller: &Caller, kind: ResourceType, id: Id<Granted>) -> Result<Subject> {
     match kind {
-        ResourceType::Fleet => subject_of::<Fleet>(view, caller, id, |_| None),
-        ResourceType::Registry => subject_of::<Registry>(view, caller, id, |registry| {
-            Some(registries::scope_target(registry))
-        }),
-        ResourceType::Environment => subject_of::<Environment>(view, caller, id, |environment| {
-            Some(environments::scope_target(environment))
-        }),
+        ResourceType::Fleet => subject_of::<Fleet>(view, caller, id).map(|(subject, _)| subject),
+        ResourceType::Registry => {
+            let (subject, found) = subject_of::<Registry>(view, caller, id)?;
+            let registry = found.without_caller().clone();
+            let target = Some(registries::scope_target(&registry));
+            Ok(Subject { target, registry: Some(registry), ..subject })
+        }
+        ResourceType::Environment => {
+            let (subject, found) = subject_of::<Environment>(view, caller, id)?;
+            let target = Some(environments::scope_target(found.without_caller()));
+            Ok(Subject { target, ..subject })
+        }
     }
 }
 
@@ -236,18 +259,14 @@ fn subject_of<T: Restrictable>(
     view: &View,
     caller: &Caller,
     id: Id<Granted>,
-    target: impl Fn(&T) -> Option<ScopeTarget>,
-) -> Result<Subject>
+) -> Result<(Subject, Restricted<T>)>
 where
     Restricted<T>: Record<Key = Id<T>>,
 {
     let found: Option<Restricted<T>> = view.get(&id.cast())?;
     let found = found.ok_or_else(|| Error::no_such("resource").at("resourceId"))?;
-    Ok(Subject {
-        basis: found.basis(view, caller)?,
-        target: target(found.without_caller()),
-        is_public: found.is_public(),
-    })
+    let (basis, is_public) = (found.basis(view, caller)?, found.is_public());
+    Ok((Subject { basis, target: None, is_public, registry: None }, found))
 }
 
 /// What the organization asks of how a person signs in. A question names no session: it is of one that meets
@@ -346,6 +365,24 @@ fn grant_rule(subject: &Subject, caller: &Caller, is_public: bool) -> Result<Exp
         _ => None,
     };
     Ok(ExplainedRule { grant_id, ..ExplainedRule::of(AccessRule::Grant, outcome, reason)? })
+}
+
+/// Who may move a label of the registry.
+fn label_rule(
+    view: &View,
+    caller: &Caller,
+    registry: &Registry,
+    label: &Label,
+) -> Result<ExplainedRule> {
+    let (outcome, reason) = match artifacts::movable(view, caller, registry, label) {
+        Ok(None) => (Ok(()), "the label is not protected"),
+        Ok(Some(protection)) if protection.approvals.is_some() => {
+            (Ok(()), "the label is protected, and they may ask for a move, which takes approvals")
+        }
+        Ok(Some(_)) => (Ok(()), "the label is protected, and they may move it"),
+        Err(refusal) => (Err(refusal), ""),
+    };
+    ExplainedRule::of(AccessRule::ProtectedLabel, outcome, reason)
 }
 
 /// The route that explains access, by the rules that `rule_of` finds.

@@ -6,8 +6,9 @@ use clap::Args;
 use serde_json::Value;
 
 use super::artifact::Artifact;
+use super::changes::{decisions, path_of};
 use super::which::Which;
-use crate::cli::client::api::{Api, segment};
+use crate::cli::client::api::Api;
 use crate::cli::client::deploy::until_ended;
 use crate::cli::client::flags::ClientFlags;
 use crate::cli::client::table::cell;
@@ -25,7 +26,7 @@ const NONE: &str = "none";
                         nobody's later promotion is undone; otherwise the command fails.\n\n\
                         Of a protected label that takes approvals, the move is asked for, and the \
                         command prints the id of the change that waits; with --wait it ends with \
-                        the change, with code 0 if that is approved.\n\n\
+                        the change, with code 0 if that is approved, and says who denied it.\n\n\
                         A key needs the scopes label:move and artifact:read.\n\n\
                         Example: roadstead prompt promote main/scribe 1.1.0 --label production \
                         --if-version 1.0.0")]
@@ -156,7 +157,10 @@ fn moved(
             moved["labels"][label] = version.into();
             return output::print(json, &moved, &at);
         }
-        _ => output::print(json, &moved, format!("{at} is {state}, change {id}"))?,
+        _ => {
+            let decisions = decisions(artifact.api, &id)?;
+            output::print(json, &moved, format!("{at} is {state}, change {id}{decisions}"))?;
+        }
     }
     if waiting.wait {
         return Err(Failure::Failed(format!("the label change is {state}")));
@@ -171,7 +175,7 @@ impl Waiting {
             return Ok(change);
         }
         let id = cell(&change["id"]);
-        let path = format!("/registries/artifacts/label-changes/{}", segment(&id));
+        let path = path_of(&id);
         let time = Duration::from_secs(u64::try_from(self.timeout).unwrap_or_default());
         until_ended(api, ("change", &path), change, |state| state != "pending", time)
     }

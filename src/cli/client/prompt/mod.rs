@@ -1,6 +1,7 @@
 //! `roadstead prompt`: reading, publishing, importing and promoting prompts.
 
 mod artifact;
+mod changes;
 mod check;
 mod diff;
 mod import;
@@ -33,5 +34,9 @@ commands! {
         Tag(tag::Tag),
         Promote(labels::Promote),
         Rollback(labels::Rollback),
+        Changes(changes::Changes),
+        Approve(changes::Approve),
+        Deny(changes::Deny),
+        Cancel(changes::Cancel),
     }
 }

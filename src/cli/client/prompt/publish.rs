@@ -84,11 +84,12 @@ impl Publish {
         let artifact = Artifact::of(&self.which, &api)?;
         let mut races = 0;
         loop {
-            if let Some(newest) = artifact.newest(self.model.as_deref())?
-                && is_same(&newest, &file)
+            let newest = artifact.newest(self.model.as_deref())?;
+            if let Some(newest) = &newest
+                && is_same(newest, &file)
                 && (self.bump.is_some() || newest["version"].as_str() == explicit.as_deref())
             {
-                return self.print(&newest, false);
+                return self.print(newest, false);
             }
             let version = match self.bump {
                 Some(bump) => artifact.next_version(bump)?,
@@ -116,6 +117,11 @@ impl Publish {
                 Ok(published) => {
                     for warning in published["warnings"].as_array().into_iter().flatten() {
                         output::status(&format!("warning: {}", file.found_in_text(warning)));
+                    }
+                    if newest.is_some() && !self.tags.is_empty() {
+                        output::status(
+                            "its tags stay as they were; roadstead prompt tag sets them",
+                        );
                     }
                     return self.print(&published, true);
                 }

@@ -75,12 +75,13 @@ pub fn ask(
     Ok(change)
 }
 
-/// Whether a change that waits is what is asked for again.
+/// Whether a change that waits is what is asked for again, be it in a session or through a key.
 fn is_same(waiting: &LabelChange, asked: &LabelChange) -> bool {
     let again = LabelChange {
         id: asked.id,
         created_at: asked.created_at,
         expires_at: asked.expires_at,
+        via: asked.via.clone(),
         ..waiting.clone()
     };
     again == *asked

@@ -6,6 +6,7 @@ use crate::api::Principal;
 use crate::auth::{Credential, Membership, Role, User};
 use crate::base::Kind;
 use crate::outbox::{Event, RetentionSettings};
+use crate::resources::governance::tests::govern;
 use crate::resources::registries::protected_label_tests::{protect, unprotect};
 
 /// An organization whose registry `acme/main` has the prompt `hello` 1.0.0 and 1.1.0, of which the label
@@ -402,6 +403,29 @@ fn a_protection_that_takes_less_lets_what_was_asked_for_be_approved_as_it_was() 
 }
 
 #[test]
+fn a_policy_demands_that_a_label_takes_approvals_before_it_is_moved() {
+    let world = World::new();
+    govern(&world, "main", json!([{"type": "protectLabel", "value": "production"}]));
+    let refused = world.move_to(&world.owner, json!("1.1.0")).unwrap_err();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "protection_required"));
+    assert!(refused.message().contains("House rules"), "{refused}");
+    assert_eq!(world.remove(&world.owner).unwrap_err().code(), "protection_required");
+    protect(&world, "production", json!({"minRole": "admin"})).unwrap();
+    let refused = world.move_to(&world.owner, json!("1.1.0")).unwrap_err();
+    assert_eq!(refused.code(), "protection_required", "protected, but without approvals");
+    assert_eq!(world.production(), "1.0.0");
+    label(&world, "hello", "staging", "1.1.0").unwrap();
+    world.protect(json!({}));
+    let change = world.asked();
+    world.approve(&world.cyd, &change).unwrap();
+    world.approve(&world.dan, &change).unwrap();
+    assert_eq!(world.production(), "1.1.0");
+    // Its texts are not what it is about.
+    prompt(&world, "hello", "1.2.0", "Good evening.");
+    world.assert_sound();
+}
+
+#[test]
 fn who_has_left_moves_nothing_by_what_they_asked_for() {
     let world = World::approved_by_two();
     let change = world.asked();
@@ -415,6 +439,8 @@ fn a_label_has_one_change_that_waits() {
     let first = world.asked();
     let again = world.asked();
     assert_eq!(first, again, "the same is asked for once");
+    let through_a_key = world.move_to(&delegate(&world.member), json!("1.1.0")).unwrap();
+    assert_eq!(through_a_key["pendingChange"]["id"], first["id"], "by whatever credential");
     prompt(&world, "hello", "1.2.0", "Good evening.");
     world.approve(&world.cyd, &first).unwrap();
     let other = world.move_to(&world.member, json!("1.2.0")).unwrap()["pendingChange"].clone();
