@@ -348,7 +348,7 @@ impl DataDir {
 
     fn already_exists(&self) -> DataDirError {
         DataDirError(format!(
-            "{} is a data directory already; open it or choose another path",
+            "{} is a data directory already; serve it with roadstead serve --data, or choose another path",
             self.path.display()
         ))
     }

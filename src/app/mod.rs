@@ -62,7 +62,7 @@ use crate::api::{OrganizationCreators, Route, SystemMonitor};
 use crate::auth::oidc::{Oidc, OidcProvider};
 use crate::base::metrics::{Family, FamilyKind, SampleValue};
 use crate::base::{Email, Id, Result};
-use crate::console::Console;
+use crate::console::{Console, FirstVisit};
 use crate::http::{
     self, BodyBudgets, Document, Metrics, MetricsToken, Protocol, Router, ServerContext, Site,
     Sources, StoredSources,
@@ -120,6 +120,8 @@ pub struct ServerConfig {
     pub leases: Option<WorkLeases>,
     /// The servers of the store; `None`: no other server serves it.
     pub nodes: Option<SeenNodes>,
+    /// The link of the demo, which signs in once.
+    pub first_visit: Option<Arc<FirstVisit>>,
 }
 
 impl Default for ServerConfig {
@@ -145,6 +147,7 @@ impl Default for ServerConfig {
             is_replicated: None,
             leases: None,
             nodes: None,
+            first_visit: None,
         }
     }
 }
@@ -218,7 +221,7 @@ impl Server {
             stopping: stopping.clone(),
         }));
         let deliveries = Arc::<DeliveryMeters>::default();
-        let site: Arc<dyn Site> = Arc::new(Console::new()?);
+        let site: Arc<dyn Site> = Arc::new(Console::new(config.first_visit.clone())?);
         let metrics = metrics(&routes, &*site, &executor, &deliveries, &spans, &config);
         let router = Arc::new(Router::new(routes)?);
         let mcp: Arc<dyn Protocol> = Arc::new(Mcp::new(router.clone()));

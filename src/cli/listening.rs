@@ -229,6 +229,13 @@ pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
     }
 }
 
+/// The URL by which other machines reach a server that listens on all addresses: by the name of this one.
+pub(super) fn url_from_elsewhere(addresses: &[SocketAddr], scheme: &str) -> Option<String> {
+    let all = addresses.iter().find(|address| address.ip().is_unspecified())?;
+    let name = machine::name().and_then(|name| usable(&name))?;
+    Some(format!("{scheme}://{name}:{}", all.port()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,6 +254,20 @@ mod tests {
         assert!(!hosts.iter().any(|host| host == "0.0.0.0"), "{hosts:?}");
         let name = machine::name().and_then(|name| usable(&name));
         assert!(name.is_none_or(|name| hosts.contains(&name)), "{hosts:?}");
+    }
+
+    #[test]
+    fn a_server_on_all_addresses_is_reached_by_the_name_of_its_machine() {
+        let url = |addresses: &[&str]| {
+            let addresses: Vec<_> = addresses.iter().map(|one| one.parse().unwrap()).collect();
+            url_from_elsewhere(&addresses, "https")
+        };
+        assert_eq!(url(&["127.0.0.1:7420", "10.0.0.7:7420"]), None);
+        let name = machine::name().and_then(|name| usable(&name));
+        for all in ["0.0.0.0:7420", "[::]:7420"] {
+            let named = name.as_ref().map(|name| format!("https://{name}:7420"));
+            assert_eq!(url(&["127.0.0.1:1", all]), named);
+        }
     }
 
     #[test]

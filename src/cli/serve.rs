@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
 use super::listening::{
-    Listening, TlsChoice, TlsFlags, local_url, own_hosts, warn_of_local_names, warn_of_port,
+    Listening, TlsChoice, TlsFlags, local_url, own_hosts, url_from_elsewhere, warn_of_local_names,
+    warn_of_port,
 };
 use super::oidc_flags::OidcFlags;
 use super::otlp_flags::OtlpFlags;
@@ -283,8 +284,12 @@ impl Announced<'_> {
         output::print(json, &value, with_link(text, link))
     }
 
+    fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     fn urls(&self) -> Vec<String> {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let scheme = self.scheme();
         self.addresses.iter().map(|address| format!("{scheme}://{address}")).collect()
     }
 
@@ -301,6 +306,12 @@ impl Announced<'_> {
     pub(super) fn text(&self) -> String {
         let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
         let mut text = format!("Roadstead {version} listens on {urls}");
+        if let Some(url) = url_from_elsewhere(self.addresses, self.scheme()) {
+            text.push_str(&format!("\nFrom other machines: {url}"));
+            if self.tls.is_none() {
+                text.push_str(" (the console needs TLS there: see --tls)");
+            }
+        }
         if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, acme, .. }) =
             self.tls.map(OwnTls::status)
         {

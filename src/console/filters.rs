@@ -1,8 +1,10 @@
 //! Filters of the templates.
 
+use askama::filters::Safe;
 use askama::{Result, Values};
 
-use super::texts;
+use super::markdown::html;
+use super::{ago, texts};
 use crate::base::Time;
 
 /// The text of a key: `{{ "private"|text("visibility") }}`.
@@ -20,9 +22,13 @@ pub fn short(value: impl std::fmt::Display, _: &dyn Values) -> Result<String> {
 /// A time in UTC, to the minute, until a script shows it in the reader's zone.
 #[askama::filter_fn]
 pub fn minute(value: &Time, _: &dyn Values) -> Result<String> {
-    // `2026-11-21T18:23:03.120Z`
-    let text = value.to_string();
-    Ok(format!("{} {}", &text[..10], &text[11..16]))
+    Ok(ago::minute(*value))
+}
+
+/// A text with what Markdown makes of it.
+#[askama::filter_fn]
+pub fn markdown(value: impl std::fmt::Display, _: &dyn Values) -> Result<Safe<String>> {
+    Ok(Safe(format!("<div class=\"md\">{}</div>", html(&value.to_string()))))
 }
 
 /// Bytes encoded as a segment of a path.

@@ -159,9 +159,15 @@ impl Flash {
         found.map_or("", |(_, name, _)| name)
     }
 
-    /// Whether a text says that what was typed in the editor is on the server now.
+    /// Whether a text says that what was typed, and the browser kept, is on the server now.
     pub fn accepts_draft(text: &'static str) -> bool {
-        let accepts = [Flash::Published, Flash::DraftSaved];
+        let accepts = [
+            Flash::Published,
+            Flash::DraftSaved,
+            Flash::NoteAdded,
+            Flash::Answered,
+            Flash::PeerWritten,
+        ];
         accepts.iter().any(|flash| Flash::text(flash.name()) == Some(text))
     }
 

@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 
+use super::ago;
 use super::assets;
 use super::conflict::{self, Conflict, Edited};
 use super::fields::Fields;
@@ -12,7 +13,7 @@ use super::reply::Reply;
 use super::sections::{self, Section};
 use super::visit::{Membership, User, Visit};
 use crate::auth::Role;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, Time};
 
 /// What every template has as `frame`.
 pub struct Frame {
@@ -38,7 +39,7 @@ pub struct Frame {
     pub others: Vec<Membership>,
     /// The text that an earlier form left.
     pub flash: Option<&'static str>,
-    /// Whether that form was the editor's: the browser need not keep its text any longer.
+    /// Whether that form's text is on the server: the browser need not keep it any longer.
     pub is_draft_accepted: bool,
     /// The token of each form.
     pub token: String,
@@ -59,6 +60,8 @@ pub struct Frame {
     /// Paths of the page's scripts.
     pub scripts: Vec<&'static str>,
     pub status: StatusCode,
+    /// When it is shown.
+    pub now: Time,
     /// Where a script is told of changes.
     pub live: Option<String>,
 }
@@ -108,6 +111,7 @@ impl Frame {
             icon: assets::path("icon"),
             scripts: SCRIPTS.map(assets::path).into(),
             status: StatusCode::OK,
+            now: clock.now(),
             live: None,
         }
     }
@@ -226,6 +230,11 @@ impl Frame {
     /// The name of the section that the page is in.
     pub fn section(&self) -> &'static str {
         self.sections.iter().find(|section| section.is_current).map_or("", |section| section.label)
+    }
+
+    /// How long ago a time is.
+    pub fn ago(&self, at: &Time) -> String {
+        ago::ago(*at, self.now)
     }
 
     /// The visitor's initials.

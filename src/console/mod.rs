@@ -6,6 +6,7 @@
 //! Each page is one file in `pages/` with its templates; `docs/CONTRIBUTING.md`, "Adding a page",
 //! says how. Everything works without scripts.
 
+mod ago;
 mod api;
 mod assets;
 mod budget;
@@ -21,12 +22,14 @@ mod escaper;
 mod field;
 mod fields;
 mod filters;
+mod first_visit;
 mod flash;
 mod form;
 mod frame;
 mod guard;
 mod headers;
 mod heatmap;
+mod markdown;
 mod measures;
 mod multipart;
 mod page;
@@ -47,6 +50,7 @@ mod texts;
 mod usage;
 mod visit;
 
+pub use first_visit::FirstVisit;
 pub use site::Console;
 
 #[cfg(test)]

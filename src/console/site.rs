@@ -16,6 +16,7 @@ use super::api::Api;
 use super::cookies::{Cookie, Jar, is_forwarded_tls};
 use super::dispatch::Dispatch;
 use super::fields::Fields;
+use super::first_visit::FirstVisit;
 use super::flash::Flash;
 use super::guard::{local, require_same_origin};
 use super::multipart::SentFile;
@@ -47,15 +48,16 @@ const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"roadstea
 /// The web console.
 pub struct Console {
     paths: Paths,
+    first_visit: Option<Arc<FirstVisit>>,
 }
 
 impl Console {
-    /// Creates the console.
+    /// Creates the console, with the link that signs in once, if there is one.
     ///
     /// # Errors
     /// If the paths of two pages are ambiguous.
-    pub fn new() -> Result<Self> {
-        Ok(Console { paths: Paths::new()? })
+    pub fn new(first_visit: Option<Arc<FirstVisit>>) -> Result<Self> {
+        Ok(Console { paths: Paths::new()?, first_visit })
     }
 }
 
@@ -172,6 +174,7 @@ async fn reply(
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
+    visit.first_visit = console.first_visit.clone();
     let form = is_post.then_some(Form { body, is_tls });
     let entered = enter(&mut visit, page, &head.headers, form, cookies).await;
     if let Err(error) = entered {

@@ -1,10 +1,13 @@
 //! A visit: a request to a page, with who makes it.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
 use super::api::{Api, SESSION};
 use super::cookies::Jar;
 use super::fields::Fields;
+use super::first_visit::FirstVisit;
 use super::flash::Flash;
 use super::multipart::SentFile;
 use super::problems::is_about_the_form;
@@ -47,6 +50,8 @@ pub struct Visit {
     pub confirmation: String,
     /// The theme that the visitor chose.
     pub theme: Option<&'static str>,
+    /// The link that signs in once, where the program has made one.
+    pub first_visit: Option<Arc<FirstVisit>>,
     pub(super) jar: Jar,
     /// What tokens of forms are bound to.
     pub(super) bound_to: String,
@@ -136,6 +141,7 @@ impl Visit {
             attempt: String::new(),
             confirmation: String::new(),
             theme: None,
+            first_visit: None,
             jar,
             bound_to: String::new(),
             is_private: false,

@@ -51,6 +51,15 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
         .send();
     assert_eq!(session.ok()["user"]["name"], "Ada");
 
+    let link = printed["signIn"]["link"].as_str().unwrap();
+    assert!(link.contains("/first-visit#"), "{link}");
+    let tasks = api.get("/teams").items()[0]["id"].as_str().map(|id| format!("/teams/{id}/tasks"));
+    eventually("the agent finishes what it began", || {
+        let done = api.get(&tasks.clone().unwrap()).items();
+        let is_done = |one: &Value| one["title"] == *title && one["status"] == "done";
+        done.iter().any(is_done).then_some(())
+    });
+
     demo.signal("TERM");
     let (code, _, log) = demo.ends();
     assert_eq!(code, Some(0), "{log}");

@@ -11,6 +11,7 @@ mod conflicts;
 mod answers;
 mod crawl;
 mod changes;
+mod day;
 mod filled;
 mod forms;
 mod guarded;

@@ -135,6 +135,14 @@ impl Browser<'_> {
         self.ask("POST", "/goog/cdp/execute", Some(&metrics)).unwrap();
     }
 
+    /// Grants an origin a permission that the browser asks people for.
+    #[track_caller]
+    pub fn permit(&self, permission: &str, origin: &str) {
+        let params = json!({"permissions": [permission], "origin": origin});
+        let grant = json!({"cmd": "Browser.grantPermissions", "params": params});
+        self.ask("POST", "/goog/cdp/execute", Some(&grant)).unwrap();
+    }
+
     /// Opens a URL.
     #[track_caller]
     pub fn open(&self, url: &str) {

@@ -133,6 +133,7 @@ const PRINTING: &[&str] = &[
     "src/cli/extract_text.rs", // The text of a document, to the server that asked for it.
     "src/cli/common.rs",       // Asks whether it is a terminal.
     "src/cli/store_check.rs",  // Asks whether it is a terminal.
+    "src/cli/demo/mod.rs",     // Asks whether it is a terminal.
     "src/cli/client/wakes.rs", // Hands stderr to a command.
     "src/cli/client/stop.rs",  // Waits until nobody reads stdout.
 ];

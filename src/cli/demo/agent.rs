@@ -37,9 +37,14 @@ async fn wait_and_work(api: &Client, Sample { team, scribe, .. }: &Sample) -> Re
     Ok(())
 }
 
+/// Does a task that is not done yet: a note on one that is wakes, too.
 async fn work_on(api: &Client, team: &str, scribe: &str, task: &str) -> Result<(), Error> {
-    let claim = format!("/teams/{team}/tasks/{task}/claim");
-    let task = api.post(&claim, json!({"agentId": scribe})).await?;
+    let path = format!("/teams/{team}/tasks/{task}");
+    let found = api.get(&format!("{path}?orgSlug=acme")).await?;
+    if !matches!(text(&found["status"]), "open" | "in_progress") {
+        return Ok(());
+    }
+    let task = api.post(&format!("{path}/claim"), json!({"agentId": scribe})).await?;
     status(&format!("[scribe] claimed task {}: {}", task["number"], text(&task["title"])));
     let memory = json!({
         "content": format!("Worked on \"{}\" when asked to.", text(&task["title"])),
@@ -49,10 +54,11 @@ async fn work_on(api: &Client, team: &str, scribe: &str, task: &str) -> Result<(
     let report = json!({
         "fromAgentId": scribe, "taskId": task["id"],
         "subject": format!("About task {}", task["number"]),
-        "body": format!("I have begun: {}.", text(&task["title"])),
+        "body": format!("I have done it: {}.", text(&task["title"])),
     });
     api.post(&format!("/teams/{team}/inbox"), report).await?;
-    status("[scribe] stored a memory and reported to the humans");
+    api.patch(&path, json!({"status": "done"})).await?;
+    status("[scribe] stored a memory, reported to the humans and finished the task");
     Ok(())
 }
 

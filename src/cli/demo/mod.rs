@@ -7,8 +7,11 @@ mod agent;
 mod client;
 mod sample;
 
+use std::io::IsTerminal as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
@@ -22,6 +25,7 @@ use super::{open_files, output};
 use crate::app::{DataDir, Server, ServerConfig};
 use crate::auth::passwords::{self, HashRequest};
 use crate::base::{Email, Id, Name, Slug};
+use crate::console::FirstVisit;
 use crate::resources::organizations::{self, NewFoundation};
 use crate::store::{Clock, Store, codec};
 use client::Client;
@@ -37,6 +41,10 @@ use sample::Sample;
 pub struct Demo {
     #[command(flatten)]
     listening: Listening,
+
+    /// Open no browser
+    #[arg(long)]
+    no_browser: bool,
 
     #[command(flatten)]
     common: Common,
@@ -64,14 +72,21 @@ impl Demo {
         let password = codec::hex(&Clock::system().random::<8>());
         let key = create_organization(&store, &password).await?;
         let (open_files, program) = (open_files::raise(), program());
-        let config = ServerConfig { open_files, program, ..ServerConfig::default() };
+        let visit = Arc::new(FirstVisit::default());
+        let first_visit = Some(visit.clone());
+        let config = ServerConfig { open_files, program, first_visit, ..ServerConfig::default() };
         let server = Server::start(store.clone(), listeners, config)?;
         let client = Client::new(server.address, key.clone())?;
         let sign_in = json!({"email": OWNER, "password": password});
         let session = client.post("/auth/sign-in", sign_in).await?;
-        let session = client.with_credential(session["token"].as_str().unwrap_or_default().into());
-        let sample = sample::fill(&client, &session).await?;
-        self.announce(&client, &sample, &key, &password)?;
+        let session = session["token"].as_str().unwrap_or_default().to_string();
+        let as_ada = client.with_credential(session.clone());
+        let sample = sample::fill(&client, &as_ada).await?;
+        let link = sign_in_link(&visit, client.base(), session);
+        self.announce(&client, &sample, (&key, &password, &link), dir)?;
+        if !self.no_browser && !self.common.json {
+            open_browser(&link);
+        }
         let ended = shutdown.serve(server, &dir.absolute(), agent::run(&client, &sample)).await;
         store.close();
         ended
@@ -81,8 +96,8 @@ impl Demo {
         &self,
         client: &Client,
         sample: &Sample,
-        key: &str,
-        password: &str,
+        (key, password, link): (&str, &str, &str),
+        dir: &DataDir,
     ) -> Result<(), Failure> {
         let (at, Sample { team, scribe: agent, pending }) = (client.base(), sample);
         let task = json!({
@@ -114,12 +129,13 @@ impl Demo {
         let value = json!({
             "listening": at,
             "organization": "acme",
-            "signIn": {"email": OWNER, "password": password},
+            "signIn": {"email": OWNER, "password": password, "link": link},
             "apiKey": key,
             "curl": curl,
         });
         let text = format!(
             "Roadstead {} serves the sample organization acme at {at}\n\n\
+             Look around  {link}\n             which signs in once, within 10 minutes\n\
              Sign in as   {OWNER}  with the password  {password}\n\
              API key      {key}\n\n\
              Give the agent `scribe` a task and watch it wake here:\n  {}\n\n\
@@ -127,19 +143,66 @@ impl Demo {
              Read its prompt, as labelled production:\n  {}\n\n\
              It runs in staging. Approve its deployment to production, which waits for Ada:\n  {}\n\n\
              Read what it runs in production then:\n  {}\n\n\
-             Ctrl-C ends the demo.\n",
+             {}\n",
             env!("CARGO_PKG_VERSION"),
             curl[0],
             curl[1],
             curl[2],
             curl[3],
-            curl[4]
+            curl[4],
+            self.ending(dir)
         );
         output::print(self.common.json, &value, &text)
+    }
+
+    /// What becomes of the demo and its data.
+    fn ending(&self, dir: &DataDir) -> String {
+        if self.common.data == DEFAULT_DATA {
+            return "Ctrl-C ends the demo and removes its data. To keep what you make, begin with \
+                    roadstead demo --data NEW-DIRECTORY"
+                .into();
+        }
+        let data = dir.absolute();
+        format!(
+            "Ctrl-C ends the demo. Its data stays: roadstead serve --data {}\nserves it from then on.",
+            data.display()
+        )
     }
 }
 
 const OWNER: &str = "ada@acme.test";
+
+/// How long the link that signs in once is valid.
+const LINK_SECS: i64 = 600;
+
+/// Makes the link that signs a browser in once, to this session.
+fn sign_in_link(visit: &FirstVisit, base: &str, session: String) -> String {
+    let clock = Clock::system();
+    let token = codec::hex(&clock.random::<16>());
+    visit.offer(&token, session, clock.now().plus_secs(LINK_SECS));
+    format!("{base}/first-visit#{token}")
+}
+
+/// Opens a link in the browser of who has begun this at a desktop. Elsewhere there is the printed link.
+fn open_browser(link: &str) {
+    let has_desktop = || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| is_set(name));
+    if !std::io::stdout().is_terminal() || !has_desktop() {
+        return;
+    }
+    let opener = Command::new("xdg-open")
+        .arg(link)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    if let Ok(mut opener) = opener {
+        std::thread::spawn(move || opener.wait());
+    }
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
 
 /// Creates the organization and its owner; returns an API key.
 async fn create_organization(store: &Store, password: &str) -> Result<String, Failure> {

@@ -14,6 +14,11 @@ const outdated = new Set();
 // The parts whose rows are others now: id, the part as it is now, and how many rows are new.
 const waiting = new Map();
 const news = document.createElement("div");
+const PATIENCE = 5000;
+let patience = 0;
+const lost = document.createElement("p");
+lost.className = "notice warning";
+lost.textContent = "The server does not answer. Send nothing until this goes; notes and answers that you type are kept in this browser.";
 
 // Whether somebody has entered something.
 function isEdited(part) {
@@ -31,9 +36,9 @@ function isBusy(part) {
   return part.contains(document.activeElement) || isSelected || isPointedAt || isEdited(part);
 }
 
-// A part without what is new in every answer: the tokens and keys of its forms.
+// A part without what is new in every answer: the tokens and keys of its forms, and how long ago times are.
 function content(part) {
-  return part.outerHTML.replace(/name="_(?:token|key)" value="[^"]*"/g, "");
+  return part.outerHTML.replace(/name="_(?:token|key)" value="[^"]*"|(?<=<time [^>]*>)[^<]*/g, "");
 }
 
 function put(old, other) {
@@ -73,13 +78,26 @@ function waits(part, other) {
 function tell() {
   const count = [...waiting.values()].reduce((sum, [, number]) => sum + number, 0);
   const text = count > 0 ? `${count} new` : "Show what changed";
-  if (waiting.size === 0) news.replaceChildren();
-  else if (news.textContent !== text) {
-    const button = document.createElement("button");
-    button.className = "primary";
-    button.textContent = text;
-    news.replaceChildren(button);
+  const old = news.querySelector("button");
+  if (waiting.size > 0 && old?.textContent === text) return;
+  old?.remove();
+  if (waiting.size === 0) return;
+  const button = document.createElement("button");
+  button.className = "primary";
+  button.textContent = text;
+  news.prepend(button);
+}
+
+// Says that the server does not answer, once it has not for a while.
+function connected(isSo) {
+  if (!isSo) {
+    // It is tried again in between.
+    patience ||= setTimeout(() => news.append(lost), PATIENCE);
+    return;
   }
+  clearTimeout(patience);
+  patience = 0;
+  lost.remove();
 }
 
 function replace(fresh) {
@@ -131,16 +149,62 @@ function catchUp() {
   });
 }
 
+// How much waits for the person: it is in the title of every page. What they were told last is kept for
+// all tabs, each of which says it by being loaded.
+const home = path?.replace(/\/live$/, "");
+const TOLD = `notify${home}`;
+const COUNT_PAUSE = 5000;
+let counting = 0;
+const kept = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
+const keep = (number) => { try { localStorage.setItem(TOLD, number); } catch { /* It is told again. */ } };
+const waitsIn = (title) => Number(/^\((\d+)/.exec(title)?.[1] ?? 0);
+
+function notify(number) {
+  const body = number === 1 ? "1 thing waits for you." : `${number} things wait for you.`;
+  const icon = document.querySelector("link[rel=icon]")?.href;
+  const note = new Notification("Roadstead", { body, icon, tag: home });
+  note.addEventListener("click", () => { window.open(home); note.close(); });
+}
+
+// Says in a notification of the browser that more waits, if the person wants that (notify.js).
+function count() {
+  if (counting !== 0 || kept("notify") !== "1") return;
+  if (!("Notification" in window) || Notification.permission !== "granted") return;
+  counting = setTimeout(() => {
+    counting = 0;
+    const request = new XMLHttpRequest();
+    request.open("GET", home);
+    request.responseType = "document";
+    request.addEventListener("load", () => {
+      if (request.status !== 200 || !request.response) return;
+      const number = waitsIn(request.response.title);
+      if (number > Number(kept(TOLD)) && !document.hasFocus()) notify(number);
+      keep(number);
+    });
+    request.send();
+  }, COUNT_PAUSE);
+}
+
+if (path && kept("notify") === "1") keep(waitsIn(document.title));
+
 if (path && navigator.locks && document.querySelector("[data-live]")) {
   const channel = new BroadcastChannel(path);
-  channel.addEventListener("message", refresh);
+  channel.addEventListener("message", ({ data }) => {
+    if (data === "") refresh();
+    else connected(data === "up");
+  });
+  const state = (word) => {
+    channel.postMessage(word);
+    connected(word === "up");
+  };
   document.addEventListener("visibilitychange", () => { if (due) refresh(); });
   for (const name of ["focusout", "pointerout"]) main.addEventListener(name, catchUp);
   // It is there, empty, before it says something, so that it is read out.
   news.className = "news";
   news.setAttribute("role", "status");
   document.body.append(news);
-  news.addEventListener("click", () => {
+  news.addEventListener("click", (event) => {
+    if (!event.target.closest("button")) return;
     for (const [id, [other]] of [...waiting]) show(document.getElementById(id), other);
     tell();
     main.focus();
@@ -149,7 +213,12 @@ if (path && navigator.locks && document.querySelector("[data-live]")) {
     const source = new EventSource(path);
     source.addEventListener("changed", () => {
       channel.postMessage("");
+      count();
       refresh();
+    });
+    source.addEventListener("open", () => state("up"));
+    source.addEventListener("error", () => {
+      if (source.readyState !== EventSource.CLOSED) state("down");
     });
   }));
 }

@@ -1,21 +1,35 @@
-// Shows times in the reader's zone, with the year if it is another one; the exact one is in the title.
+// Shows how long ago times are, and distant ones in the reader's zone, with the year if it is another one.
+// The exact one is in the title. The server counts the same (ago.rs).
 const parts = { month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit" };
 const ofThisYear = new Intl.DateTimeFormat(undefined, parts);
 const ofAnother = new Intl.DateTimeFormat(undefined, { year: "numeric", ...parts });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 const thisYear = new Date().getFullYear();
+const MINUTE = 60;
+const HOUR = 3600;
+const DAY = 86400;
+
+function near(date) {
+  const seconds = (Date.now() - date) / 1000;
+  const away = Math.abs(seconds);
+  if (away >= 14 * DAY) return "";
+  const [unit, word] = away < HOUR ? [MINUTE, "min"] : away < DAY ? [HOUR, "h"] : [DAY, away < 2 * DAY ? "day" : "days"];
+  const text = `${Math.max(Math.floor(away / unit), 1)} ${word}`;
+  return seconds < -MINUTE ? `in ${text}` : `${text} ago`;
+}
 
 function localize(root) {
-  for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
+  for (const time of root.querySelectorAll("time[datetime]")) {
     const date = new Date(time.dateTime);
     if (Number.isNaN(date.getTime())) continue;
     const format = date.getFullYear() === thisYear ? ofThisYear : ofAnother;
-    time.textContent = format.format(date);
+    const text = (time.dataset.exact === undefined && near(date)) || format.format(date);
+    if (time.textContent !== text) time.textContent = text;
     time.title = exact.format(date);
-    time.dataset.local = "";
   }
 }
 
 localize(document);
+setInterval(() => localize(document), MINUTE * 1000);
 // A part of the page was replaced.
 document.addEventListener("changed", (event) => localize(event.target));

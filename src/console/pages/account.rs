@@ -8,7 +8,6 @@ use super::sign_in::{Provider, providers};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
@@ -68,7 +67,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let sessions: List<OwnSession> = visit.api.get("/auth/sessions", &[]).await?;
     let factor = second_factor::own(visit).await?;
     let mut form = own_name(visit).await?;
-    let frame = visit.frame("Your account").failed(error.as_ref());
+    let frame = visit.frame("Your account").script("notify").failed(error.as_ref());
     let session = visit.signed_in();
     let page = Account {
         email: session.user.email.clone(),

@@ -6,7 +6,6 @@ use serde::Deserialize;
 use super::board;
 use crate::base::{Result, Time};
 use crate::console::api::Api;
-use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::People;

@@ -57,7 +57,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     ];
     Ok(Form::create("/agents", fields, "Create agent")
         .done(visit.in_org("/agents/{stableKey}/edit"), Flash::AgentCreated)
-        .page(visit.frame("New agent").crumb("Agents", visit.in_org("/agents"))))
+        .page(visit.frame("New agent").script("slug").crumb("Agents", visit.in_org("/agents"))))
 }
 
 /// The form of an agent with its draft.

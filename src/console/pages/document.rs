@@ -37,6 +37,7 @@ struct DocumentPage {
     document: Document,
     text: String,
     is_cut: bool,
+    is_markdown: bool,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +84,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = DocumentPage {
         frame: above(visit, visit.frame(&document.name)).await?,
         is_cut: text.len() < document.content.len(),
+        is_markdown: document.media_type == "text/markdown",
         text,
         document,
     };

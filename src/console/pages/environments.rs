@@ -108,7 +108,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     fields.insert(1, slug);
     Ok(Form::create("/environments", fields, "Create environment")
         .done(visit.in_org("/environments/{id}"), Flash::EnvironmentCreated)
-        .page(crumbs(visit, visit.frame("New environment"))))
+        .page(crumbs(visit, visit.frame("New environment").script("slug"))))
 }
 
 async fn settings(visit: &Visit) -> Result<Form> {

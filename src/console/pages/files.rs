@@ -111,7 +111,7 @@ fn show(
         false => format!("may have {mib} MiB; split it"),
     };
     let too_large = visit.is_too_large.then(|| Error::invalid_at("file", too_large));
-    let mut frame = frame.failed(too_large.as_ref().or(error));
+    let mut frame = frame.failed(too_large.as_ref().or(error)).script("drop");
     if visit.is_too_large {
         frame.status = StatusCode::PAYLOAD_TOO_LARGE;
     }

@@ -1,13 +1,15 @@
 //! What is to be done in a new organization, in its order: each step is ticked off by what there is, and
 //! the list goes with the last, the first deployment.
 
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::api::Method;
+use crate::auth::Role;
 use crate::base::Result;
 use crate::console::api::segment;
 use crate::console::place::Registry;
-use crate::console::strict::List;
+use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
 /// A step.
@@ -33,6 +35,16 @@ const REGISTRIES: &str = "100";
 /// The list that has something when the last step is done.
 const DEPLOYED: &str = "/agents/deployments";
 
+/// The keys, of which those of viewers do not count: they change nothing.
+const KEYS: &str = "/api-keys";
+
+/// A key, as far as it matters here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ApiKey {
+    created_by_role: Nullable<Role>,
+}
+
 /// Title, reason, path below the organization's, and the list that has something once it is done.
 const STEPS: [(&str, &str, &str, &str); 6] = [
     (
@@ -53,7 +65,7 @@ const STEPS: [(&str, &str, &str, &str); 6] = [
         "Make an API key",
         "With it agents and programs fetch what is live.",
         "/settings/keys/new",
-        "/api-keys",
+        KEYS,
     ),
     ("Deploy", "You see what changes before it does.", "/deployments/new", DEPLOYED),
 ];
@@ -82,6 +94,7 @@ async fn steps(visit: &Visit, registries: &[Registry]) -> Result<Vec<Step>> {
             ("", "/prompts") => has_prompt(visit, registries).await?,
             ("", _) => first.is_some(),
             (DEPLOYED, _) => false,
+            (KEYS, _) => has_key(visit).await?,
             (list, _) => !is_empty(visit, list, &[]).await?,
         };
         let path = match (path, first) {
@@ -101,6 +114,11 @@ async fn has_prompt(visit: &Visit, registries: &[Registry]) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+async fn has_key(visit: &Visit) -> Result<bool> {
+    let keys: List<ApiKey> = visit.api.get(KEYS, &[("limit", "100")]).await?;
+    Ok(keys.items.iter().any(|key| key.created_by_role.is_some_and(|role| role >= Role::Member)))
 }
 
 async fn is_empty(visit: &Visit, list: &str, query: &[(&str, &str)]) -> Result<bool> {

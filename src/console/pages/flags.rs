@@ -9,7 +9,6 @@ use super::policies::TABS;
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;

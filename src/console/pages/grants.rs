@@ -8,7 +8,6 @@ use crate::api::Method;
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::field::Field;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};

@@ -31,7 +31,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     ];
     let page = Form::create("/organizations", fields, "Create")
         .done("/o/{slug}", Flash::OrganizationCreated)
-        .page(visit.frame("New organization"));
+        .page(visit.frame("New organization").script("slug"));
     Ok(match visit.signed_in().memberships.is_empty() {
         true => page.lead(
             "You are not a member of any organization. Ask to be invited to one, or create your own.",

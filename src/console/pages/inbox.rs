@@ -135,7 +135,8 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         earlier = sent.items;
     }
     let title = message.title();
-    let frame = place.crumbs(visit, visit.frame(&title)).crumb("Inbox", place.at("/inbox"));
+    let frame =
+        place.crumbs(visit, visit.frame(&title)).crumb("Inbox", place.at("/inbox")).script("draft");
     let frame = frame.failed(error.as_ref());
     let page = MessagePage { frame, place, message, title, task, may_answer, earlier };
     render(page.frame.status, &page)

@@ -13,7 +13,6 @@ use crate::auth::Role;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::field::Field;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};

@@ -73,7 +73,9 @@ mod deploy_tool;
 mod environment;
 mod environments;
 mod first_steps;
+mod first_visit;
 mod flags;
+mod history;
 mod grants;
 mod keys;
 mod knowledge;
@@ -99,6 +101,7 @@ use super::page::Page;
 const ALL: &[&[Page]] = &[
     setup::PAGES,
     sign_in::PAGES,
+    first_visit::PAGES,
     provider_sign_in::PAGES,
     sign_in_settings::PAGES,
     sign_out::PAGES,
@@ -145,6 +148,7 @@ const ALL: &[&[Page]] = &[
     waiting::PAGES,
     agents::PAGES,
     agent::PAGES,
+    history::PAGES,
     agent_draft::PAGES,
     agent_versions::PAGES,
     fleets::PAGES,

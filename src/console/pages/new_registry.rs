@@ -66,7 +66,8 @@ async fn new(visit: &Visit) -> Result<FormPage> {
         "By which programs refer to it: lower-case letters, digits and hyphens. It never changes.",
     );
     fields.insert(1, slug);
-    let frame = visit.frame("New registry").crumb("Prompts", visit.in_org("/prompts"));
+    let frame =
+        visit.frame("New registry").script("slug").crumb("Prompts", visit.in_org("/prompts"));
     Ok(Form::create("/registries", fields, "Create registry")
         .done(visit.in_org("/prompts/{slug}"), Flash::RegistryCreated)
         .page(frame))

@@ -8,7 +8,6 @@ use super::channels::{Channel, event_types, tabs};
 use crate::api::Method;
 use crate::base::{Result, Time};
 use crate::console::api::segment;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;

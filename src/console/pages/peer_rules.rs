@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;

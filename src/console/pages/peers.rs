@@ -109,7 +109,10 @@ fn path(visit: &Visit, place: &TeamPlace) -> String {
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let peer: Peer = visit.api.get(&path(visit, &place), &[]).await?;
-    let frame = place.crumbs(visit, visit.frame(&peer.handle)).crumb("Peers", place.at("/peers"));
+    let frame = place
+        .crumbs(visit, visit.frame(&peer.handle))
+        .crumb("Peers", place.at("/peers"))
+        .script("draft");
     let frame = frame.failed(error.as_ref());
     let page = PeerPage { frame, peer, people: People::read(&visit.api).await? };
     render(page.frame.status, &page)

@@ -44,7 +44,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
 }
 
 fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    let frame = visit.frame("Set up Roadstead").failed(error).script("fragment");
+    let frame = visit.frame("Set up Roadstead").failed(error).script("fragment").script("slug");
     let frame = frame
         .rename("organization.name", "orgName")
         .rename("organization.slug", "slug")

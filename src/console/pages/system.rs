@@ -7,7 +7,6 @@ use serde::Deserialize;
 use super::channels::tabs;
 use crate::base::{Result, Time};
 use crate::console::chart::{Chart, HEIGHT, Series, Summary, WIDTH};
-use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::measures::{bytes, duration};
 use crate::console::page::Page;

@@ -156,7 +156,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let path = place.api(&format!("/tasks/{}", segment(&task.id)));
     let mut texts = text_form(visit, &path).await?;
     let mut work = work_form(visit, &path, &crew).await?;
-    let frame = place.crumbs(visit, visit.frame(&title)).failed(error).live();
+    let frame = place.crumbs(visit, visit.frame(&title)).failed(error).live().script("draft");
     let frame = texts.ready(frame, visit, error);
     let frame = work.ready(frame, visit, error);
     let related = Related::read(visit, &place, &task).await?;

@@ -9,11 +9,11 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::pages::board;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{Crew, TeamPlace};
 use crate::console::visit::Visit;
-use crate::console::{filters, pages::board};
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[

@@ -7,6 +7,7 @@ use super::teams::fields;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::budget;
+use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};

@@ -105,7 +105,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
          changes.",
     );
     fields.insert(1, slug);
-    let frame = visit.frame("New team").crumb("Teams", visit.in_org("/teams"));
+    let frame = visit.frame("New team").script("slug").crumb("Teams", visit.in_org("/teams"));
     Ok(Form::create("/teams", fields, "Create team")
         .refined(budget::refine)
         .done(visit.in_org("/teams/{slug}/agents"), Flash::TeamCreated)

@@ -12,7 +12,6 @@ use super::today_operations;
 use super::today_teams::{Teams, Waiting};
 use crate::base::{Result, Time};
 use crate::console::api::segment;
-use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::Place;

@@ -6,7 +6,6 @@ use askama::Template;
 use super::today_group::Row;
 use super::today_teams::{Teams, Waiting};
 use crate::base::Result;
-use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
