@@ -44,7 +44,7 @@ pub use request::{
 };
 pub use required_scope::{RequiredScope, RouteRule, ScopeReach, TargetFinder, require_scopes};
 pub use resource::{Check, Metric, OldestRow, Resource};
-pub use route::{Method, Route};
+pub use route::{AsksAgain, Method, Route};
 pub use system::{
     OrganizationCreators, SAMPLE_SECS, SystemAcme, SystemBackup, SystemHistory, SystemMonitor,
     SystemNode, SystemRetention, SystemSample, SystemStatus, SystemStorage, SystemTls,

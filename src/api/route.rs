@@ -41,6 +41,16 @@ impl Method {
     }
 }
 
+/// Whether a route asks a person in a session again who they are, if they proved it more than 15 minutes
+/// ago ([`Identity::require_recent_proof`](crate::auth::Identity::require_recent_proof)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsksAgain {
+    Never,
+    Always,
+    /// If the request does this, which the operation finds out: the end of "asks again … to …".
+    To(&'static str),
+}
+
 /// An endpoint.
 pub struct Route {
     pub method: Method,
@@ -54,6 +64,8 @@ pub struct Route {
     pub needs_no_scope: bool,
     /// Whether it changes nothing but what is the caller's own: then viewers may call it, too.
     pub of_own_account: bool,
+    /// Whether it asks a person again who they are.
+    pub asks_again: AsksAgain,
     /// Noun and verb (`task.create`): its name in the audit log and in the document.
     pub name: &'static str,
     /// Its summary in one line.
@@ -97,6 +109,7 @@ impl Route {
             required_scopes: Vec::new(),
             needs_no_scope: false,
             of_own_account: false,
+            asks_again: AsksAgain::Never,
             name,
             about: "",
             org_source,
@@ -192,6 +205,18 @@ impl Route {
     /// Lets viewers call it although it changes something: nothing but what is the caller's own.
     pub fn of_own_account(mut self) -> Self {
         self.of_own_account = true;
+        self
+    }
+
+    /// Asks a person again who they are, if they proved it more than 15 minutes ago.
+    pub fn asks_again(mut self) -> Self {
+        self.asks_again = AsksAgain::Always;
+        self
+    }
+
+    /// Says that the operation does so of requests to do this.
+    pub fn asks_again_to(mut self, what: &'static str) -> Self {
+        self.asks_again = AsksAgain::To(what);
         self
     }
 

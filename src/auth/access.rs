@@ -11,6 +11,7 @@ use super::records::{ApiKey, BY_SLUG, Membership, Organization, User};
 use super::required_provider::{is_of_accepted_provider, require_provider};
 use super::second_factor::lacks_second_factor;
 use super::session::Session;
+use super::step_up;
 use super::tokens::Tokens;
 use crate::base::{Error, Id, Result, Slug, Time};
 use crate::store::{Lane, ListSource, Org, Tx, View, WorkHints};
@@ -148,12 +149,19 @@ impl Authenticator {
             }
         };
         let person: User = view.get(&user)?.ok_or_else(invalid_credential)?;
-        match proof {
-            Proof::Key(made_at) if !person.accepts_made(made_at) => return Err(made_before_proof()),
+        match &proof {
+            Proof::Key(made_at) if !person.accepts_made(*made_at) => {
+                return Err(made_before_proof());
+            }
             Proof::Session(session) if !session.is_of(&person) => return Err(invalid_credential()),
             Proof::Key(_) | Proof::Session(_) => {}
         }
-        Ok(Identity { user, name: person.name.into_string(), credential, sponsor, expires_at })
+        let proved_at = match &proof {
+            Proof::Session(session) => Some(step_up::proved_at(view, session)?),
+            Proof::Key(_) => None,
+        };
+        let name = person.name.into_string();
+        Ok(Identity { user, name, credential, sponsor, expires_at, proved_at })
     }
 
     /// Returns the caller in the organization with this slug.
@@ -261,5 +269,6 @@ pub fn user_organizations(view: &View, user: Id<User>) -> Result<Vec<Id<Org>>> {
 pub fn in_session(tx: &Tx, user: Id<User>) -> Result<Arc<Identity>> {
     let name = tx.fetch::<User>(&user)?.name.into_string();
     let credential = Credential::Session(Id::NIL);
-    Ok(Arc::new(Identity { user, name, credential, sponsor: None, expires_at: None }))
+    let (sponsor, expires_at, proved_at) = (None, None, None);
+    Ok(Arc::new(Identity { user, name, credential, sponsor, expires_at, proved_at }))
 }

@@ -89,6 +89,8 @@ pub struct Identity {
     pub sponsor: Option<Sponsor>,
     /// When the credential expires.
     pub expires_at: Option<Time>,
+    /// When the person in a session last proved who they are; `None` if that is not asked for.
+    pub proved_at: Option<Time>,
 }
 
 /// Writes the ids, for the log.

@@ -20,6 +20,7 @@ mod restricted;
 mod scopes;
 mod second_factor;
 mod session;
+mod step_up;
 mod supposed;
 mod tokens;
 pub mod totp;
@@ -60,6 +61,7 @@ pub use session::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
     SESSIONS_BY_USER, Session,
 };
+pub use step_up::{PROOF_REQUIRED, PROOF_SECS, SessionProof, note_proof, proved_at};
 pub use supposed::{present_caller, supposed_caller};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 
@@ -74,6 +76,7 @@ pub const TABLES: &[TableInfo] = &[
     TableInfo::of::<KeyUse>(),
     TableInfo::of::<Session>(),
     TableInfo::of::<ProviderSession>(),
+    TableInfo::of::<SessionProof>(),
     TableInfo::of::<RequiredProvider>(),
     TableInfo::of::<SecondFactor>(),
     TableInfo::of::<SecondFactorRule>(),

@@ -22,6 +22,7 @@ pub fn supposed_caller(view: &View, user: &User, key: Option<&ApiKey>) -> Result
         credential: key.map_or(Credential::Session(Id::NIL), Credential::of_key),
         sponsor: key.map_or(Ok(None), |key| Sponsor::of(view, key))?,
         expires_at: key.and_then(|key| key.expires_at),
+        proved_at: None,
     };
     enter(view, &identity, view.get::<Organization>(&view.org())?)
 }

@@ -145,6 +145,7 @@ all_commands! {
     #[cfg(feature = "postgres")]
     StoreCheck(store_check::StoreCheck),
     Login(client::login::Login),
+    Logout(client::logout::Logout),
     Profiles(client::profile_commands::ProfileCommands),
     Whoami(client::whoami::WhoAmI),
     Prompt(client::prompt::Prompt),

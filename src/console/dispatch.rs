@@ -6,10 +6,11 @@ use super::fields::Fields;
 use super::form;
 use super::guard::{FormTokens, local};
 use super::page::{Audience, Page};
-use super::pages::sign_in;
+use super::pages::{confirm_identity, sign_in};
 use super::paths::Paths;
 use super::reply::{Reply, SessionChange};
 use super::visit::Visit;
+use crate::auth::PROOF_REQUIRED;
 use crate::base::{Kind, Result};
 use crate::http::log_failure;
 
@@ -17,6 +18,9 @@ const OF_ANOTHER_SESSION: &str = "Nothing was done, because you have signed in s
                                   opened. Check it and send it again.";
 const RESUMED: &str =
     "You are signed in again. What you had entered is below, and was not sent yet.";
+
+const CONFIRMED: &str =
+    "You have confirmed that it is you. What you had entered is below, and was not sent yet.";
 
 /// A page to be answered.
 pub struct Dispatch<'a> {
@@ -64,6 +68,10 @@ impl Dispatch<'_> {
                 Some(page) => self.resume(visit, &page, reply).await,
                 None => reply,
             },
+            Err(error) if error.code() == PROOF_REQUIRED => {
+                let asked = confirm_identity::carrying(visit, &error).await;
+                asked.unwrap_or_else(|error| failed(visit, &error))
+            }
             Err(error) if error.kind() == Kind::Unauthenticated => {
                 sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error))
             }
@@ -75,16 +83,19 @@ impl Dispatch<'_> {
         self.page.audience != Audience::Anyone && visit.session.is_none()
     }
 
-    /// Shows the form that was sent when its session was over, filled as it was, in the new session.
-    async fn resume(&self, visit: &mut Visit, page: &str, signed_in: Reply) -> Reply {
-        let SessionChange::Begun(token) = signed_in.session else { return signed_in };
+    /// Shows the form that was sent when its session was over, or its proof too old, filled as it was: in
+    /// the new session, or in the one that was confirmed.
+    async fn resume(&self, visit: &mut Visit, page: &str, reply: Reply) -> Reply {
         visit.form = visit.form.below(sign_in::CARRIED);
         visit.api.idempotency_key = None;
-        if let Err(error) = visit.sign_in(&token).await {
-            return failed(visit, &error);
+        visit.flash = Some(CONFIRMED);
+        if let SessionChange::Begun(token) = &reply.session {
+            if let Err(error) = visit.sign_in(token).await {
+                return failed(visit, &error);
+            }
+            visit.flash = Some(RESUMED);
         }
-        visit.flash = Some(RESUMED);
-        self.show(visit, page).await.session(SessionChange::Begun(token))
+        self.show(visit, page).await.session(reply.session)
     }
 
     /// Shows another page than the visit was to.

@@ -27,6 +27,8 @@ texts! {
     Linked = "The account is linked. From now on you can sign in with it.",
     Unlinked = "The account is not linked any more.",
     SignInSaved = "The settings were saved. They apply at once.",
+    CommandLineLetIn = "The command line is signed in. You find it among your sessions, and can sign it out there.",
+    CommandLineRefused = "The command line was not let in.",
     SessionEnded = "The session was signed out.",
     SessionsEnded = "All other sessions were signed out.",
     Joined = "Welcome. You are a member now.",

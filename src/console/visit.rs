@@ -14,7 +14,7 @@ use super::problems::is_about_the_form;
 use super::reply::Reply;
 use crate::api::Method;
 use crate::auth::Role;
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Result, Time};
 use crate::http::SentBytes;
 
 /// A request to a page.
@@ -67,6 +67,9 @@ pub struct CurrentSession {
     pub memberships: Vec<Membership>,
     /// Whether they administer the installation.
     pub installation_admin: bool,
+    /// When they last proved who they are.
+    pub proved_at: Time,
+    pub has_password: bool,
 }
 
 /// The visitor.

@@ -219,7 +219,8 @@ fn person(store: &Store, org: Id<Org>, name: &'static str, role: Role) -> Princi
         tx.insert(&membership)?;
         let credential = Credential::Session(tx.new_id());
         let (user, name, sponsor) = (user.id, name.into(), None);
-        let identity = Identity { user, name, credential, sponsor, expires_at: None };
+        let (expires_at, proved_at) = (None, None);
+        let identity = Identity { user, name, credential, sponsor, expires_at, proved_at };
         Ok(Caller { identity, org, org_slug: organization.slug, role, lacks_second_factor: false })
     });
     Principal::Caller(Arc::new(caller.unwrap()))

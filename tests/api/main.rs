@@ -25,6 +25,7 @@ mod activity;
 mod agent_index;
 mod agents;
 mod artifacts;
+mod asking_again;
 mod audit;
 mod changed_by;
 mod channels;

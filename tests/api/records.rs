@@ -204,7 +204,9 @@ pub fn fill(dir: &Path, much: bool) {
     let setup = json!({"token": token, "organization": organization, "user": user});
     let anonymous = running.anonymous();
     anonymous.ask("POST", "/setup").json(&setup).send().ok();
-    let eve = guard(&anonymous, &sign_in).about("acme");
+    let eve = guard(&anonymous, &sign_in);
+    let_in(&anonymous, &eve, &sign_in["password"]);
+    let eve = eve.about("acme");
     let forgotten = json!({"email": sign_in["email"]});
     anonymous.ask("POST", "/auth/password/forgot").json(&forgotten).send().ok();
     let mails: Vec<_> =
@@ -253,6 +255,31 @@ fn guard(anonymous: &Caller, sign_in: &serde_json::Value) -> Caller {
     session.ask("PATCH", "/organizations").json(&required).send().ok();
     ask().refused(401, "code_required");
     session
+}
+
+/// Lets a command line in, while others wait for that, and confirms who somebody is before.
+fn let_in(anonymous: &Caller, session: &Caller, password: &serde_json::Value) {
+    let post = |caller: &Caller, path: &str, body| caller.ask("POST", path).json(&body).send();
+    let begin = || {
+        let asked = json!({"client": "roadstead on a laptop"});
+        post(anonymous, "/auth/device-sign-ins", asked).ok()
+    };
+    let approve = |begun: &serde_json::Value| {
+        let code = begun["userCode"].as_str().unwrap();
+        post(session, &format!("/auth/device-sign-ins/{code}/approve"), json!({})).ok();
+    };
+    let (first, second, third) = (begin(), begin(), begin());
+    approve(&first);
+    approve(&second);
+    let finish = |begun: &serde_json::Value| {
+        let body = json!({"deviceCode": begun["deviceCode"]});
+        post(anonymous, "/auth/device-sign-ins/finish", body)
+    };
+    finish(&first).ok();
+    finish(&third).refused(400, "authorization_pending");
+    // A code of the second factor is due, which counts once: the password alone is refused.
+    let confirm = json!({"password": password});
+    post(session, "/auth/session/confirm", confirm).refused(400, "invalid_request");
 }
 
 /// Waits until a schedule was due, which takes a minute, and pauses everything again. Meanwhile a lease

@@ -20,6 +20,7 @@ mod acme;
 mod audit;
 mod backup;
 mod between;
+mod browser_login;
 mod bounds;
 mod commands;
 mod crash;

@@ -111,6 +111,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
         400,
         &[
             "/account/password",
+            "/device",
             "/o/acme/deployments/new action=preview",
             "/o/acme/directory/new-domain",
             "/o/acme/directory/new-listing",

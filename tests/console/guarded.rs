@@ -12,6 +12,7 @@ use crate::server::Running;
 const OTHERS: &[(&str, &str, &str)] = &[
     ("/account/password", "newPassword", "It is not shown, and has the present one."),
     ("/account/second-factor", "password", "It is not shown, and has the present one."),
+    ("/device", "userCode", "It shows what waits; each is let in or refused once."),
     ("/environments/", "secretName", "What it replaces is not shown."),
     ("/environments/", "credential", "Its key is not shown."),
     ("/governance/check", "text", "Nothing is stored."),

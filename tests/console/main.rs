@@ -6,6 +6,7 @@
 mod client;
 mod accessibility;
 mod agents;
+mod asking_again;
 mod budgets;
 mod conflicts;
 mod answers;

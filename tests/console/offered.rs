@@ -19,6 +19,15 @@ const OFFERED: &[(&str, &[&str])] = &[
             "PATCH /auth/user",
         ],
     ),
+    ("confirm_identity.rs", &["POST /auth/session/confirm"]),
+    (
+        "device.rs",
+        &[
+            "POST /auth/device-sign-ins/{userCode}/preview",
+            "POST /auth/device-sign-ins/{userCode}/approve",
+            "POST /auth/device-sign-ins/{userCode}/deny",
+        ],
+    ),
     ("artifact_tags.rs", &["PATCH /registries/artifacts"]),
     (
         "label_change.rs",
@@ -460,6 +469,8 @@ const OFFERED: &[(&str, &[&str])] = &[
 /// The routes that no page offers, and why.
 const OTHERS: &[(&str, &str)] = &[
     ("GET /whoami", "It says whose a key is; who is signed in is on every page."),
+    ("POST /auth/device-sign-ins", "A command line asks to be let in."),
+    ("POST /auth/device-sign-ins/finish", "A command line asks whether it was let in."),
     ("POST /access-grants/bulk", "For scripts; a page grants one after another."),
     ("POST /agents/{stableKey}/heartbeat", "Runtimes report what they run."),
     (

@@ -7,7 +7,7 @@ use super::request::Request;
 use crate::api::org_source::{OrgHint, OrgResolver, OrgSource};
 use crate::api::request::{Principal, path_names};
 use crate::api::required_scope::{TargetFinder, require_scopes};
-use crate::api::route::Route;
+use crate::api::route::{AsksAgain, Route};
 use crate::auth::nostr::Signer;
 use crate::auth::{
     Authenticator, Identity, RawCredential, key_organization, organization_named,
@@ -59,7 +59,7 @@ impl Auth<'_> {
     ///
     /// # Errors
     /// 401; 404 for the organization; 403 for a missing second factor, for the role, for the scopes of the
-    /// key, and for who does not administer the installation.
+    /// key, and for who does not administer the installation; 401 for who has to prove again who they are.
     pub fn authorize<'v>(&self, view: &View<'v>, hint: &OrgHint) -> Result<(Principal, View<'v>)> {
         let (who, view) = self.resolve(view, hint)?;
         let who = match self.check_caller(&view, &who, hint) {
@@ -72,7 +72,24 @@ impl Auth<'_> {
             };
             require_installation_admin(&view, &caller.identity)?;
         }
+        self.require_recent_proof(&view, &who)?;
         Ok((who, view))
+    }
+
+    /// Requires of a person in a session what the route asks again; some ask in their operation.
+    ///
+    /// # Errors
+    /// 401 if they proved too long ago who they are.
+    pub fn require_recent_proof(&self, view: &View, who: &Principal) -> Result<()> {
+        let identity = match who {
+            Principal::Caller(caller) => &caller.identity,
+            Principal::Identity(identity) => identity,
+            _ => return Ok(()),
+        };
+        match self.route().asks_again {
+            AsksAgain::Always => identity.require_recent_proof(view.now()),
+            AsksAgain::To(_) | AsksAgain::Never => Ok(()),
+        }
     }
 
     /// Requires the second factor, the role and the scopes.

@@ -12,7 +12,7 @@ use crate::api::request::Principal;
 use crate::auth::in_session;
 use crate::auth::passwords::Lane;
 use crate::base::{Error, Id, Result};
-use crate::store::WorkHints;
+use crate::store::{View, WorkHints};
 
 /// Runs an operation with a password.
 pub async fn hash(
@@ -21,7 +21,12 @@ pub async fn hash(
 ) -> Result<EncodedOutput> {
     let (executor, request) = (&context.executor, &context.request);
     let who = context.identity().cloned().map_or(Principal::Anonymous, Principal::Identity);
-    let plan = executor.store.read(Id::NIL, |view| prepare(view, &who)).await?;
+    let plan = |view: &View| {
+        // Before it counts as an attempt.
+        context.auth().require_recent_proof(view, &who)?;
+        prepare(view, &who)
+    };
+    let plan = executor.store.read(Id::NIL, plan).await?;
     match &plan.attempt {
         None | Some(Attempt::Invited(..)) => {}
         Some(Attempt::Email(email, known)) => {
@@ -51,7 +56,10 @@ pub async fn hash(
         let Request { route, origin, .. } = &*hashing.request;
         let (action, request_id) = (route.name, &*origin.request_id);
         let (resource, detail) = (answer.resource.as_ref(), None);
-        audit(tx, &who, Audited { action, resource, detail, peer: None, request_id, outcome })?;
+        if !route.unaudited {
+            let peer = None;
+            audit(tx, &who, Audited { action, resource, detail, peer, request_id, outcome })?;
+        }
         Ok(Ok(answer))
     });
     let written = written.await.flatten();

@@ -62,7 +62,8 @@ an admin of the organization, by API key or session, `i` as `a` if they administ
 `sm` and `sa` the same by session only, `s` \
 any session, `r` as `m`, and every client if the registry is public, `n` agents outside, which \
 sign their requests with NIP-98. Its `x-required-scopes` are what an API key needs whose access is \
-a list of scopes.";
+a list of scopes. `x-asks-again` says that it asks a person in a session again who they are, if they \
+proved it more than 15 minutes ago: `always`, or for requests to do what it says.";
 
 /// What the document is about.
 #[derive(Clone, Copy, Default)]

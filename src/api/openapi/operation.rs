@@ -9,7 +9,7 @@ use crate::api::common_params::{OrgOptional, OrgRequired};
 use crate::api::op::{SchemaOf, Shape, Upload};
 use crate::api::org_source::OrgSource;
 use crate::api::request::path_names;
-use crate::api::route::{Method, Route};
+use crate::api::route::{AsksAgain, Method, Route};
 use crate::auth::RequiredCredential;
 
 /// Generates the operation of `route`; the schemas it refers to are added to `schemas`.
@@ -25,6 +25,11 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     if !route.required_scopes.is_empty() {
         operation["x-required-scopes"] = json!(scopes(route));
     }
+    match route.asks_again {
+        AsksAgain::Never => {}
+        AsksAgain::Always => operation["x-asks-again"] = json!("always"),
+        AsksAgain::To(what) => operation["x-asks-again"] = json!(what),
+    }
     let parameters = parameters(route, schemas);
     if !parameters.is_empty() {
         operation["parameters"] = Value::Array(parameters);
@@ -38,13 +43,26 @@ pub fn operation(route: &Route, schemas: &mut Schemas) -> Value {
 
 /// Says who may call a route, and with which scopes of an API key.
 fn description(route: &Route) -> String {
-    let access = about_access(route.policy);
+    let (access, asks) = (about_access(route.policy), about_asking(route.asks_again));
     let scopes = scopes(route).join("` and `");
     if scopes.is_empty() {
-        return access.into();
+        return format!("{access}{asks}");
     }
     let unless = if route.policy.public_read { ", unless the registry is public" } else { "" };
-    format!("{access} A key needs the scope `{scopes}`{unless}.")
+    format!("{access} A key needs the scope `{scopes}`{unless}.{asks}")
+}
+
+/// Says whether a person is asked again who they are.
+fn about_asking(asks: AsksAgain) -> String {
+    let to = match asks {
+        AsksAgain::Never => return String::new(),
+        AsksAgain::Always => String::new(),
+        AsksAgain::To(what) => format!(" to {what}"),
+    };
+    format!(
+        " In a session, it takes a proof of at most 15 minutes ago{to}: else it answers 401 \
+         `insufficient_user_authentication`; see `POST /auth/session/confirm`."
+    )
 }
 
 /// `task.create` as `taskCreate`.

@@ -359,14 +359,19 @@ fn json(answer: &Response) -> Result<Value, Refusal> {
     serde_json::from_slice(&answer.body).map_err(|_| Refusal::of_body(answer.status, &[], None))
 }
 
-/// Returns the only organization of a credential (`GET /whoami`).
-pub fn only_organization(whoami: &Value) -> Result<String, Failure> {
+/// Returns the organizations of a credential (`GET /whoami`).
+pub fn organizations_of(whoami: &Value) -> Vec<String> {
     let memberships = whoami["memberships"].as_array();
     let slugs = memberships.into_iter().flatten().filter_map(|of| of["orgSlug"].as_str());
-    match slugs.collect::<Vec<_>>()[..] {
-        [only] => Ok(only.to_string()),
+    slugs.map(str::to_string).collect()
+}
+
+/// Returns the only organization of a credential.
+fn only_organization(whoami: &Value) -> Result<String, Failure> {
+    match &organizations_of(whoami)[..] {
+        [only] => Ok(only.clone()),
         [] => Err(Failure::Failed("you are a member of no organization".into())),
-        ref several => Err(Failure::Usage(format!(
+        several => Err(Failure::Usage(format!(
             "you are a member of several organizations; name one with --org: {}",
             several.join(", ")
         ))),

@@ -3,10 +3,12 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::api::{Api, only_organization};
+use super::api::{Api, organizations_of};
+use super::device_login;
 use super::flags::{ClientFlags, credential};
 use super::profiles::{DEFAULT, Profile, Profiles};
 use super::whoami;
+use crate::auth::KEY_PREFIX;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::cli::password::{answer, first_line, require_terminal, unseen};
@@ -15,9 +17,11 @@ use crate::outside::Method;
 /// Keep a server and an API key, or a session, as a profile
 #[derive(Args)]
 #[command(
-    after_help = "Asks for the key unseen, unless --key or ROADSTEAD_API_KEY supplies it. With \
-                        --email it signs in with a password instead: a session lasts 12 hours, and \
-                        may do what no key may. The profile becomes the current one.\n\n\
+    after_help = "Keeps the API key of --key or ROADSTEAD_API_KEY. Without one, in a terminal, it \
+                        shows a code, which you enter in a browser where you are signed in; with \
+                        --email it signs in with a password. Both begin a session, which lasts 12 \
+                        hours, may do what no key may, and ends with roadstead logout. The profile \
+                        becomes the current one.\n\n\
                         Profiles are in roadstead/profiles.json below XDG_CONFIG_HOME or ~/.config, \
                         readable by you only.\n\n\
                         Example: roadstead login --url https://agents.example.com"
@@ -26,6 +30,10 @@ pub struct Login {
     /// Sign in with this e-mail address and a password
     #[arg(long, value_name = "ADDRESS", env = "ROADSTEAD_EMAIL")]
     email: Option<String>,
+
+    /// Sign in with a browser, on this machine or another, whatever else is set
+    #[arg(long, env = "ROADSTEAD_BROWSER")]
+    browser: bool,
 
     /// Read the password from the first line of stdin
     #[arg(long, requires = "email", env = "ROADSTEAD_PASSWORD_STDIN")]
@@ -46,37 +54,67 @@ impl Login {
         let mut profiles = Profiles::read()?;
         let url = self.client.login_url().trim_end_matches('/').to_string();
         let credential = match &self.email {
-            Some(email) => self.signed_in(&url, email)?,
-            None => self.key(&url)?,
+            Some(email) if !self.browser => self.signed_in(&url, email)?,
+            _ => self.key_or_browser(&url)?,
         };
         let api = self.client.client(&url, credential.clone(), None)?;
-        let mut who = api.whoami()?;
-        who["url"] = json!(url);
-        let org_slug = match &self.client.org {
-            Some(org) => org.clone(),
-            None => only_organization(&who)?,
-        };
-        let expires_at = who["expiresAt"].as_str().map(str::to_string);
-        let profile = Profile { url, org_slug: Some(org_slug.clone()), credential, expires_at };
-        profiles.profiles.insert(name.clone(), profile);
-        profiles.current = Some(name.clone());
-        profiles.write()?;
-        who["profile"] = json!(name);
-        who["orgSlug"] = json!(org_slug);
+        let kept = self.keep(&api, &mut profiles, &name, &url, credential.clone());
+        if kept.is_err() && !credential.starts_with(KEY_PREFIX) {
+            // Nobody has its token any more. Why it was not kept is what there is to say.
+            let _ = api.send(Method::Post, "/auth/sign-out", &json!({}));
+        }
+        let who = kept?;
         let text = format!("{}\nprofile: {name}", whoami::text(&who));
         output::print(self.client.json, &who, text)
     }
 
-    /// Returns the key that was given, or asks for it.
-    fn key(&self, url: &str) -> Result<String, Failure> {
-        if let Some(key) = self.client.given_key()? {
-            return Ok(key);
+    /// Keeps a credential as a profile, and returns who it is.
+    fn keep(
+        &self,
+        api: &Api,
+        profiles: &mut Profiles,
+        name: &str,
+        url: &str,
+        credential: String,
+    ) -> Result<Value, Failure> {
+        let mut who = api.whoami()?;
+        let org_slug = match &self.client.org {
+            Some(org) => Some(org.clone()),
+            None => organization(&who)?,
+        };
+        let expires_at = who["expiresAt"].as_str().map(str::to_string);
+        let profile =
+            Profile { url: url.into(), org_slug: org_slug.clone(), credential, expires_at };
+        profiles.profiles.insert(name.into(), profile);
+        profiles.current = Some(name.into());
+        profiles.write()?;
+        who["url"] = json!(url);
+        who["profile"] = json!(name);
+        who["orgSlug"] = json!(org_slug);
+        Ok(who)
+    }
+
+    /// Returns the key that was given, or the session that a browser lets in.
+    fn key_or_browser(&self, url: &str) -> Result<String, Failure> {
+        if !self.browser {
+            if let Some(key) = self.client.given_key()? {
+                return Ok(key);
+            }
+            require_terminal(
+                "there is no terminal to show a code in; give a key in a file (--key FILE), on stdin \
+                 (--key -) or in the variable ROADSTEAD_API_KEY, or sign in with --browser or --email",
+            )?;
         }
-        require_terminal(
-            "there is no terminal to ask for the key; give it in a file (--key FILE), on stdin \
-             (--key -) or in the variable ROADSTEAD_API_KEY, or sign in with --email",
-        )?;
-        credential(&unseen(&format!("API key for {url}: "))?)
+        let api = self.client.client(url, String::new(), None)?;
+        match device_login::begin(&api)? {
+            Some(begun) => credential(&device_login::wait(&api, &begun)?),
+            None => {
+                require_terminal(
+                    "this server lets nobody in by the browser; use --key or --email",
+                )?;
+                credential(&unseen(&format!("API key for {url}: "))?)
+            }
+        }
     }
 
     /// Signs in and returns the token of the session.
@@ -100,6 +138,27 @@ impl Login {
             session => session?,
         };
         credential(session["token"].as_str().unwrap_or_default())
+    }
+}
+
+/// The organization of a profile: the only one that there is. Of several each command names one; a sign-in
+/// is not thrown away for that.
+///
+/// # Errors
+/// Who is a member of none has nothing to do here.
+fn organization(who: &Value) -> Result<Option<String>, Failure> {
+    let all = organizations_of(who);
+    match &all[..] {
+        [] => Err(Failure::Failed("you are a member of no organization".into())),
+        [only] => Ok(Some(only.clone())),
+        several => {
+            output::status(&format!(
+                "you are a member of several organizations; name one with --org, here for the profile or \
+                 with each command: {}",
+                several.join(", ")
+            ));
+            Ok(None)
+        }
     }
 }
 

@@ -90,6 +90,9 @@ impl From<Refusal> for Failure {
             (401, "session_required") => {
                 "\nThis takes a session, not a key: roadstead login --email ADDRESS"
             }
+            (401, "insufficient_user_authentication") => {
+                "\nThe session was begun too long ago for this: roadstead login"
+            }
             (401, _) => "\nThe key or session is not valid here (any more): roadstead login",
             _ => "",
         };

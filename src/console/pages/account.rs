@@ -46,6 +46,14 @@ struct OwnSession {
     current: bool,
     created_at: Time,
     expires_at: Time,
+    device: Nullable<Device>,
+}
+
+/// The command line whose session it is.
+#[derive(Deserialize)]
+struct Device {
+    client: String,
+    address: String,
 }
 
 #[derive(Deserialize)]

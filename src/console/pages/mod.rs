@@ -6,6 +6,7 @@ mod artifact;
 mod artifact_tags;
 mod compare;
 pub mod deployments;
+mod device;
 mod editor;
 mod home;
 mod invitations;
@@ -63,6 +64,7 @@ mod channels;
 mod clone;
 mod confirm;
 mod confirm_mail;
+pub mod confirm_identity;
 mod directory;
 mod document;
 mod files;
@@ -103,6 +105,8 @@ const ALL: &[&[Page]] = &[
     sign_in::PAGES,
     first_visit::PAGES,
     provider_sign_in::PAGES,
+    confirm_identity::PAGES,
+    device::PAGES,
     sign_in_settings::PAGES,
     sign_out::PAGES,
     invitations::PAGES,

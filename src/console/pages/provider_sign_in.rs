@@ -66,7 +66,7 @@ async fn begin(visit: &Visit) -> Result<Reply> {
     let return_to = if return_to.len() > MAX_RETURN_TO { "/".into() } else { return_to };
     let body = json!({
         "provider": visit.param(0), "link": visit.query.some("link").is_some(),
-        "returnTo": return_to,
+        "again": visit.query.some("again").is_some(), "returnTo": return_to,
     });
     match visit.api.post::<BegunSignIn>("/auth/providers/begin", body).await {
         Ok(begun) => Ok(Reply::see_other(begun.url).keep(Cookie::Attempt, begun.attempt)),

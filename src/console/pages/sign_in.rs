@@ -62,6 +62,11 @@ impl Provider {
         format!("/sign-in/oidc/{}?{query}", self.name)
     }
 
+    /// The same, to sign in although one is signed in.
+    pub fn link_again(&self) -> String {
+        format!("/sign-in/oidc/{}?again=yes&return=%2Faccount", self.name)
+    }
+
     /// The same, to link an account of it.
     pub fn link_account(&self) -> String {
         format!("/sign-in/oidc/{}?link=yes", self.name)

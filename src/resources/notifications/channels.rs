@@ -344,6 +344,7 @@ fn routes() -> Vec<Route> {
             op::write(rotate_secret),
         )
         .needs(ScopeName::ChannelWrite)
+        .asks_again()
         .about("Replace the signing secret of a webhook"),
     ]
 }

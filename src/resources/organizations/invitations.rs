@@ -142,7 +142,7 @@ impl Output for InvitationPreview {
 
 fn invite(tx: &mut Tx, req: &Req<(), NewMember>) -> Result<InvitationCreated> {
     let NewMember { email, role } = &req.input;
-    require_manager(req.caller(), &[*role])?;
+    require_manager(req.caller(), &[*role], tx.now())?;
     if is_of_service(email) {
         let message = "must not be that of a service account, which is never invited";
         return Err(Error::invalid_at("email", message));
@@ -373,6 +373,7 @@ pub(super) fn routes() -> Vec<Route> {
             "invitation.create",
             op::write(invite),
         )
+        .asks_again_to("invite an owner")
         .about("Invite a user, replacing an older invitation"),
         Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::list(list))
             .about("List open invitations, newest first"),

@@ -106,6 +106,7 @@ fn routes() -> Vec<Route> {
             op::write(rotate),
         )
         .of_own_account()
+        .asks_again()
         .about("Rotate an API key"),
     ]
 }

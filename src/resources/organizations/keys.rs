@@ -262,6 +262,9 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     let (caller, input) = (req.caller(), &req.input);
     let approve_as = input.allow_approve_as.unwrap_or(false);
     require_may_allow(caller, approve_as)?;
+    if approve_as {
+        caller.identity.require_recent_proof(tx.now())?;
+    }
     let access = input.access.clone().unwrap_or_default();
     require_own_targets(caller, &access)?;
     let user = key_user(&tx.view(), caller, input.service_account_id)?;
@@ -377,6 +380,7 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List active API keys, newest first"),
         Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
             .of_own_account()
+            .asks_again_to("allow the key to approve as others")
             .about("Create an API key"),
         Route::delete("/api-keys/{keyId}", SESSION_MEMBER, "api_key.delete", op::write(revoke))
             .of_own_account()

@@ -124,17 +124,24 @@ fn to_info(view: &View, caller: &Caller, membership: Membership) -> Result<Organ
     })
 }
 
+/// What asks again of the routes of members.
+const TO_CHANGE_OWNERS: &str = "make or remove an owner";
+
 // ── Rules ────────────────────────────────────────────────────────────────────
 
-/// Requires an owner for a change from or to one of `roles` that is the owner's.
-pub(super) fn require_manager(caller: &Caller, roles: &[Role]) -> Result<()> {
-    if roles.contains(&Role::Owner) && caller.role != Role::Owner {
+/// Requires an owner, who has lately proved who they are, for a change from or to one of `roles` that is
+/// the owner's.
+pub(super) fn require_manager(caller: &Caller, roles: &[Role], now: Time) -> Result<()> {
+    if !roles.contains(&Role::Owner) {
+        return Ok(());
+    }
+    if caller.role != Role::Owner {
         return Err(Error::forbidden(
             "owner_required",
             "only an owner may invite, appoint, demote or remove an owner, or let one back in",
         ));
     }
-    Ok(())
+    caller.identity.require_recent_proof(now)
 }
 
 /// Refuses to demote or remove `leaving` if it is the last owner.
@@ -185,7 +192,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     if let Some(role) = req.input.role
         && role != old.role
     {
-        require_manager(req.caller(), &[old.role, role])?;
+        require_manager(req.caller(), &[old.role, role], tx.now())?;
         require_remaining_owner(&tx.view(), &old)?;
         require_not_break_glass(&tx.view(), &old)?;
         new.role = role;
@@ -215,7 +222,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<RemovedMember> {
         ));
     }
     let membership: Membership = tx.fetch(&(req.params, tx.org()))?;
-    require_manager(caller, &[membership.role])?;
+    require_manager(caller, &[membership.role], tx.now())?;
     require_remaining_owner(&tx.view(), &membership)?;
     let user: User = tx.fetch(&membership.user)?;
     if user.is_service() {
@@ -241,6 +248,7 @@ pub(super) fn routes() -> Vec<Route> {
             "member.update",
             op::write(update),
         )
+        .asks_again_to(TO_CHANGE_OWNERS)
         .about("Update a member's role or e-mail verification"),
         Route::delete(
             "/organizations/members/{userId}",
@@ -250,6 +258,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         // Only admins remove others.
         .of_own_account()
+        .asks_again_to(TO_CHANGE_OWNERS)
         .about("Remove a member or leave the organization"),
     ]
 }

@@ -5,6 +5,8 @@
 
 mod accounts;
 mod break_glass;
+mod device_request;
+mod device_sign_in;
 mod explained;
 mod grants;
 mod invitation;
@@ -27,6 +29,7 @@ mod second_factor;
 mod second_factor_reset;
 mod second_step;
 mod service_accounts;
+mod session_proof;
 mod sessions;
 mod setup;
 mod sign_in_challenge;
@@ -53,6 +56,7 @@ use crate::base::Result;
 use crate::outbox::{RetentionSettings, Sweep, SweepProgress, delete_due};
 use crate::store::Tx;
 
+use device_request::DeviceRequest;
 use invitation::Invitation;
 use password_reset::PasswordReset;
 use reset_mails::ResetMails;
@@ -64,6 +68,8 @@ pub const RESOURCE: Resource = Resource {
     children: &[
         &setup::RESOURCE,
         &sessions::RESOURCE,
+        &session_proof::RESOURCE,
+        &device_sign_in::RESOURCE,
         &oidc::RESOURCE,
         &second_step::RESOURCE,
         &second_factor::RESOURCE,
@@ -90,7 +96,7 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Deletes expired sessions, challenges, invitations and reset links, attempts to sign in that are over, and
+/// Deletes expired sessions, challenges, requests of command lines, invitations and reset links, attempts to sign in that are over, and
 /// sign-in addresses not used recently.
 const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired sessions, invitations, reset links and sign-in addresses",
@@ -105,6 +111,7 @@ fn delete_expired(tx: &mut Tx, _: &RetentionSettings) -> Result<SweepProgress> {
     let swept = [
         delete_due(tx, &SESSIONS_BY_EXPIRY, |s: &Session| s.expires_at <= now)?,
         delete_due(tx, &sign_in_challenge::BY_END, |c: &SignInChallenge| c.expires_at <= now)?,
+        delete_due(tx, &device_request::BY_END, |d: &DeviceRequest| d.expires_at <= now)?,
         delete_due(tx, &invitation::BY_END, |i: &Invitation| i.expires_at <= now)?,
         delete_due(tx, &password_reset::BY_END, |r: &PasswordReset| r.expires_at <= now)?,
         delete_due(tx, &oidc::BY_USE, |used: &oidc::UsedAttempt| used.is_past(now))?,

@@ -4,10 +4,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::device_sign_in::DeviceSession;
 use super::sessions::{end_other_sessions, require_session};
 use crate::api::{Deleted, Empty, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
-use crate::base::{Id, Result, Time};
+use crate::base::{Id, Name, Result, Time};
 use crate::store::{Order, Page, Record, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -24,6 +25,17 @@ struct OwnSession {
     /// When the user signed in.
     created_at: Time,
     expires_at: Time,
+    /// The command line that a browser has let in; null if the user signed in directly.
+    device: Option<SessionDevice>,
+}
+
+/// The command line whose session it is.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SessionDevice {
+    /// What it called itself when it asked, which anybody may make up.
+    client: Name,
+    /// The IP address that it asked from.
+    address: String,
 }
 
 impl Output for OwnSession {
@@ -40,12 +52,17 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnSession>> {
     let of = (user.id, user.session_generation);
     let is_valid = |session: &Session| session.expires_at > view.now();
     let page = view.page(&SESSIONS_BY_USER, &of, Order::Descending, &req.page, is_valid)?;
-    Ok(page.map(|session| OwnSession {
-        id: session.id,
-        current: session.id == current,
-        created_at: session.created_at,
-        expires_at: session.expires_at,
-    }))
+    page.try_map(|session| {
+        let device = view.get::<DeviceSession>(&session.id)?;
+        Ok(OwnSession {
+            id: session.id,
+            current: session.id == current,
+            created_at: session.created_at,
+            expires_at: session.expires_at,
+            device: device
+                .map(|DeviceSession { client, address, .. }| SessionDevice { client, address }),
+        })
+    })
 }
 
 /// Ends one of the user's sessions, the current one included. Those of others do not exist here.

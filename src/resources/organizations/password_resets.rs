@@ -62,7 +62,7 @@ pub(super) fn require_may_let_in(
     membership: &Membership,
     target: &User,
 ) -> Result<()> {
-    require_manager(caller, &[membership.role])?;
+    require_manager(caller, &[membership.role], view.now())?;
     require_only_here(view, target.id)?;
     if is_below(view, target, caller.user())? {
         return Ok(());
@@ -212,6 +212,7 @@ pub(super) fn routes() -> Vec<Route> {
             "password_reset.create",
             op::write(create),
         )
+        .asks_again_to("let an owner in")
         .about("Make a reset link for a member"),
         Route::post("/auth/password/reset", ANYONE, "password_reset.use", op::hash(prepare, reset))
             .no_replay()

@@ -121,9 +121,9 @@ fn get(view: &View, req: &Req) -> Result<SecondFactorInfo> {
 
 /// The plan of a request of the signed-in person. The session proves who it is, so only attempts from the
 /// same address count: otherwise others could prevent it by signing in with a wrong password.
-pub(super) fn plan<I>(
+pub(super) fn plan<P, I>(
     view: &View,
-    req: &Req<(), I>,
+    req: &Req<P, I>,
     password: Option<&String>,
 ) -> Result<HashPlan> {
     let user: User = view.fetch(&req.identity().user)?;

@@ -17,7 +17,7 @@ use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership, Organization,
     Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User, find_person,
-    is_installation_admin, requires_second_factor, second_factor_of,
+    is_installation_admin, proved_at, requires_second_factor, second_factor_of,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
 use crate::store::{ListSource, Order, PageRequest, Tx, View};
@@ -96,6 +96,10 @@ struct CurrentSession {
     /// Whether the user administers the whole installation.
     installation_admin: bool,
     expires_at: Time,
+    /// When the user last proved who they are in this session: 15 minutes later some acts ask again.
+    proved_at: Time,
+    /// Whether the user has a password.
+    has_password: bool,
 }
 
 impl Output for CurrentSession {
@@ -153,6 +157,15 @@ pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Resul
 
 /// Does the same for a user who is known to be who they are; returns the record.
 pub(super) fn begin_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<Session> {
+    let (session, now) = (insert_session(tx, user)?, tx.now());
+    // As it is typed: accounts of before may have their domain in another form.
+    let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
+    tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
+    Ok(session)
+}
+
+/// Creates a session of a user who is known to be who they are, wherever its requests come from.
+pub(super) fn insert_session(tx: &mut Tx, user: &User) -> Result<Session> {
     let now = tx.now();
     end_oldest_sessions(tx, user)?;
     let session = Session {
@@ -163,9 +176,6 @@ pub(super) fn begin_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result
         expires_at: now.plus_secs(SESSION_SECS),
     };
     tx.insert(&session)?;
-    // As it is typed: accounts of before may have their domain in another form.
-    let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
-    tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
     Ok(session)
 }
 
@@ -270,6 +280,8 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
         memberships: memberships.collect::<Result<_>>()?,
         installation_admin: is_installation_admin(view, user.id)?,
         expires_at: session.expires_at,
+        proved_at: proved_at(view, &session)?,
+        has_password: user.password.is_some(),
     })
 }
 

@@ -368,7 +368,7 @@ fn other_writes_answer_each_caller_as_written() {
 }
 
 /// Routes that none of the columns is about. They are called below, except for those of mails and providers.
-const OTHERS: [&str; 25] = [
+const OTHERS: [&str; 31] = [
     "GET /setup",
     "POST /setup",
     "POST /auth/sign-in",
@@ -377,6 +377,12 @@ const OTHERS: [&str; 25] = [
     "POST /auth/second-factor/confirm",
     "POST /auth/second-factor/off",
     "POST /auth/sign-out",
+    "POST /auth/session/confirm",
+    "POST /auth/device-sign-ins",
+    "POST /auth/device-sign-ins/finish",
+    "POST /auth/device-sign-ins/{userCode}/preview",
+    "POST /auth/device-sign-ins/{userCode}/approve",
+    "POST /auth/device-sign-ins/{userCode}/deny",
     "DELETE /auth/sessions/{sessionId}",
     "POST /auth/password",
     "POST /auth/password/reset",
@@ -419,6 +425,13 @@ fn works(caller: &Caller, path: &str, body: Value) -> Value {
     caller.ask("POST", path).json(&body).send().ok()
 }
 
+/// A command line that waits: its path, and what it asks with.
+fn device(anybody: &Caller) -> (String, Value) {
+    let begun = works(anybody, "/auth/device-sign-ins", json!({"client": "roadstead"}));
+    let code = begun["userCode"].as_str().unwrap();
+    (format!("/auth/device-sign-ins/{code}"), begun["deviceCode"].clone())
+}
+
 #[test]
 fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let acme = Fixture::new();
@@ -448,6 +461,12 @@ fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let token = acme.owner.post(&reset, json!({})).ok()["token"].clone();
     works(&anybody, "/auth/password/reset", json!({"token": token, "newPassword": first}));
     let (dan, _) = sign_in(first);
+    works(&dan, "/auth/session/confirm", json!({"password": first}));
+    let (line, refused) = (device(&anybody), device(&anybody));
+    works(&acme.member, &format!("{}/preview", line.0), json!({}));
+    works(&acme.member, &format!("{}/approve", line.0), json!({}));
+    works(&acme.member, &format!("{}/deny", refused.0), json!({}));
+    works(&anybody, "/auth/device-sign-ins/finish", json!({"deviceCode": line.1}));
     let app = App::turned_on(&dan, first);
     let asked = anybody.post("/auth/sign-in", json!({"email": email, "password": first}));
     let challenge = asked.refused(401, "code_required")["challenge"].clone();

@@ -302,8 +302,14 @@ async fn work_takes_the_turns_of_the_organization_in_which_a_session_was_used() 
     };
     let service = Id::new(Uuid::from_u128(3));
     let sponsor = Some(Sponsor { user: admin, name: "b".into(), role: Role::Admin });
-    let identity =
-        Identity { user: service, name: "a".into(), credential, sponsor, expires_at: None };
+    let identity = Identity {
+        user: service,
+        name: "a".into(),
+        credential,
+        sponsor,
+        expires_at: None,
+        proved_at: None,
+    };
     let (route, raw) = (fixture.routes[0].clone(), RawCredential::Key([0; 32]));
     let arguments = Arguments::Json(json!({}));
     let request = Request::new(route, Arc::default(), arguments, raw, Arc::default());

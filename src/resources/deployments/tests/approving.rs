@@ -61,7 +61,8 @@ fn email(name: &str) -> Email {
 
 fn caller(world: &World, user: Id<User>, role: Role, credential: Credential) -> Principal {
     let Principal::Caller(owner) = &world.owner else { unreachable!("a caller") };
-    let identity = Identity { user, name: "n".into(), credential, sponsor: None, expires_at: None };
+    let (name, sponsor, expires_at, proved_at) = ("n".into(), None, None, None);
+    let identity = Identity { user, name, credential, sponsor, expires_at, proved_at };
     let (org, org_slug) = (owner.org, owner.org_slug.clone());
     Principal::Caller(Arc::new(Caller {
         identity,

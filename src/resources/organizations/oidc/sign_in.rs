@@ -51,6 +51,8 @@ pub(super) struct NewSignIn {
     pub provider: Text<1, 32>,
     /// Whether to link an account of the provider to an account that one is signed in to, not to sign in.
     pub link: Option<bool>,
+    /// Whether the provider is asked to let nobody through who does not sign in again.
+    pub again: Option<bool>,
     /// A path of this server, which is returned at the end.
     pub return_to: Option<Text<1, 1000>>,
 }
@@ -147,8 +149,13 @@ pub(super) fn begin(
     attempt.redirect_uri = format!("{base}/sign-in/oidc/{name}/callback");
     attempt.link = req.input.link.unwrap_or_default();
     attempt.return_to = req.input.return_to.as_ref().map_or("/".into(), ToString::to_string);
+    let mut url = authorization_url(tx, provider, &discovery, &attempt);
+    if req.input.again == Some(true) {
+        // Some providers refuse `prompt=login`, which means the same.
+        url.push_str("&max_age=0");
+    }
     Ok(Outcome::Done(BegunSignIn {
-        url: authorization_url(tx, provider, &discovery, &attempt),
+        url,
         attempt: attempt.sign(tx.keys()),
         expires_at: attempt.expires_at(),
     }))

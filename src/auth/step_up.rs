@@ -1,0 +1,105 @@
+//! When the person in a session last proved who they are, and what asks for that again
+//! (reference: identity-and-rights, "Asking again").
+//!
+//! The refusal is that of step-up authentication (RFC 9470). API keys are not asked: nobody sits there.
+
+use bincode::{Decode, Encode};
+
+use super::caller::Identity;
+use super::session::Session;
+use crate::base::{Error, Id, Kind, Result, Time};
+use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
+
+/// A proof counts for 15 minutes: long enough for a piece of work, and too short for who finds an open
+/// browser.
+pub const PROOF_SECS: i64 = 15 * 60;
+
+/// The code of the error (RFC 9470).
+pub const PROOF_REQUIRED: &str = "insufficient_user_authentication";
+
+/// Its challenge, which the realm ends.
+const CHALLENGE: &str = "Bearer error=\"insufficient_user_authentication\", max_age=\"900\",";
+
+/// When the person in a session proved who they are, where that is not its beginning. Separate from the
+/// session, whose layout stays as it is; it ends with it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub struct SessionProof {
+    pub session: Id<Session>,
+    pub proved_at: Time,
+}
+
+static SESSION: Reference<SessionProof, Session> = Reference::cascade(
+    &["session"],
+    |session: &Session| session.id.to_bytes(),
+    |proof: &SessionProof, _| vec![proof.session.to_bytes()],
+);
+
+impl Record for SessionProof {
+    const TABLE: &'static str = "sessions.proof";
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION];
+    const ORG_SCOPED: bool = false;
+    const AFFECTS_ACCESS: bool = true;
+    type Key = Id<Session>;
+    fn key(&self) -> Self::Key {
+        self.session
+    }
+}
+
+/// Returns when the person in a session last proved who they are.
+pub fn proved_at(view: &View, session: &Session) -> Result<Time> {
+    let proof = view.get::<SessionProof>(&session.id)?;
+    Ok(proof.map_or(session.created_at, |proof| proof.proved_at))
+}
+
+/// Notes that the person in a session has proved who they are at this time.
+pub fn note_proof(tx: &mut Tx, session: Id<Session>, proved_at: Time) -> Result<()> {
+    tx.put(&SessionProof { session, proved_at })
+}
+
+impl Identity {
+    /// Requires that a person in a session has proved who they are within the last 15 minutes.
+    ///
+    /// # Errors
+    /// 401 `insufficient_user_authentication` otherwise.
+    pub fn require_recent_proof(&self, now: Time) -> Result<()> {
+        let is_recent = |at: Time| at.plus_secs(PROOF_SECS) > now && !at.is_beyond(now, 0);
+        if self.proved_at.is_none_or(is_recent) {
+            return Ok(());
+        }
+        let asked = Error::new(
+            Kind::Unauthenticated,
+            PROOF_REQUIRED,
+            "this takes a proof of who you are that is at most 15 minutes old: send your password, and a \
+             code of your second factor if you have one, to POST /auth/session/confirm, or sign in again, \
+             and repeat the request",
+        );
+        Err(asked.with_challenge(CHALLENGE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Credential;
+
+    #[test]
+    fn a_proof_counts_for_fifteen_minutes_and_keys_are_not_asked() {
+        let at = Time::from_millis(1_800_000_000_000);
+        let identity = |proved_at| Identity {
+            user: Id::NIL,
+            name: "Ada".into(),
+            credential: Credential::Session(Id::NIL),
+            sponsor: None,
+            expires_at: None,
+            proved_at,
+        };
+        let asks = |proved_at, secs| {
+            let asked = identity(proved_at).require_recent_proof(at.plus_secs(secs)).err();
+            asked.map(|error| (error.kind(), error.code()))
+        };
+        assert_eq!(asks(Some(at), PROOF_SECS - 1), None);
+        assert_eq!(asks(Some(at), PROOF_SECS), Some((Kind::Unauthenticated, PROOF_REQUIRED)));
+        assert_eq!(asks(None, PROOF_SECS), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! A command line that is let in by a browser: how long it may wait, by whom, and what it gets.
+
+use super::super::device_request::{MAX_OF_ADDRESS, VALID_SECS};
+use super::super::tests::{counting, identity_of, session, signed_in, with_password};
+use super::*;
+use crate::api::Principal;
+use crate::base::Kind;
+use crate::resources::testing::Fixture;
+
+fn begun(fixture: &Fixture) -> Result<DeviceSignInBegun> {
+    let input = NewDeviceSignIn { client: Name::parse("roadstead on a laptop").unwrap() };
+    fixture.write_as(&Principal::Anonymous, begin, (), input)
+}
+
+fn polled(
+    fixture: &Fixture,
+    begun: &DeviceSignInBegun,
+) -> std::result::Result<String, &'static str> {
+    let input = DeviceSignInPoll { device_code: Text::parse(begun.device_code.clone()).unwrap() };
+    let done = counting(&fixture.store, &Principal::Anonymous, prepare, finish, input);
+    done.map(|session| session.token).map_err(|error| error.code())
+}
+
+fn code(begun: &DeviceSignInBegun) -> String {
+    begun.user_code.to_lowercase()
+}
+
+#[test]
+fn a_command_line_gets_a_session_of_who_lets_it_in_and_once() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
+    let asked = begun(&fixture).unwrap();
+    assert_eq!(asked.verification_uri, "http://127.0.0.1:7420/device");
+    assert_eq!(polled(&fixture, &asked).err(), Some("authorization_pending"));
+    let shown = fixture.write_as(&who, preview, code(&asked), ()).unwrap();
+    assert_eq!((&*shown.client, &*shown.address), ("roadstead on a laptop", "127.0.0.1"));
+    fixture.pass_secs(60);
+    fixture.write_as(&who, approve, code(&asked), ()).unwrap();
+    for again in [approve, deny] {
+        let refused = fixture.write_as(&who, again, code(&asked), ()).err().unwrap();
+        assert_eq!(refused.kind(), Kind::NotFound);
+    }
+    let token = polled(&fixture, &asked).unwrap();
+    assert_eq!(polled(&fixture, &asked).err(), Some("expired_token"));
+    let identity = identity_of(&fixture.store, &token).unwrap();
+    assert_eq!(identity.user, ada.id);
+    // It is no fresher than the session that let it in.
+    let Principal::Identity(by) = &who else { panic!("no session") };
+    assert_eq!(identity.proved_at, by.proved_at);
+    let id = require_session(&identity);
+    let kept = fixture.store.read_now(Id::NIL, |view| view.fetch::<DeviceSession>(&id)).unwrap();
+    assert_eq!(kept.client.as_str(), "roadstead on a laptop");
+    fixture.assert_sound();
+}
+
+#[test]
+fn who_asks_too_often_is_told_to_slow_down_and_waits_longer_from_then_on() {
+    let fixture = Fixture::new();
+    let asked = begun(&fixture).unwrap();
+    let poll = |secs| {
+        fixture.pass_secs(secs);
+        polled(&fixture, &asked).err().unwrap()
+    };
+    assert_eq!(poll(0), "authorization_pending");
+    assert_eq!(poll(5), "authorization_pending");
+    assert_eq!(poll(4), "slow_down");
+    assert_eq!(poll(9), "slow_down");
+    assert_eq!(poll(15), "authorization_pending");
+}
+
+#[test]
+fn a_request_ends_when_it_is_denied_and_after_ten_minutes() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
+    let denied = begun(&fixture).unwrap();
+    fixture.write_as(&who, deny, code(&denied), ()).unwrap();
+    assert_eq!(polled(&fixture, &denied).err(), Some("access_denied"));
+    assert!(fixture.write_as(&who, approve, code(&denied), ()).is_err());
+    let late = begun(&fixture).unwrap();
+    fixture.pass_secs(VALID_SECS);
+    assert_eq!(polled(&fixture, &late).err(), Some("expired_token"));
+    assert!(fixture.write_as(&who, approve, code(&late), ()).is_err());
+    let unknown = DeviceSignInBegun { device_code: "x".into(), ..late };
+    assert_eq!(polled(&fixture, &unknown).err(), Some("expired_token"));
+}
+
+#[test]
+fn what_ends_all_sessions_of_a_person_ends_what_they_let_in() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
+    let (early, late) = (begun(&fixture).unwrap(), begun(&fixture).unwrap());
+    for asked in [&early, &late] {
+        fixture.write_as(&who, approve, code(asked), ()).unwrap();
+    }
+    let token = polled(&fixture, &early).unwrap();
+    let id = ada.id;
+    let end_all = move |tx: &mut Tx| {
+        let old: User = tx.fetch(&id)?;
+        let session_generation = old.session_generation + 1;
+        tx.replace(&old, &User { session_generation, ..old.clone() })
+    };
+    fixture.store.write_blocking(Id::NIL, end_all).unwrap();
+    assert!(identity_of(&fixture.store, &token).is_err());
+    assert_eq!(polled(&fixture, &late).err(), Some("expired_token"));
+}
+
+#[test]
+fn a_session_of_a_provider_lets_in_one_of_the_same_provider() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let token = session(&fixture.store, &ada);
+    let id = require_session(&identity_of(&fixture.store, &token).unwrap());
+    let note =
+        move |tx: &mut Tx| tx.insert(&ProviderSession { session: id, provider: "kc".into() });
+    fixture.store.write_blocking(Id::NIL, note).unwrap();
+    let asked = begun(&fixture).unwrap();
+    fixture.write_as(&signed_in(&fixture.store, &token), approve, code(&asked), ()).unwrap();
+    let made =
+        require_session(&identity_of(&fixture.store, &polled(&fixture, &asked).unwrap()).unwrap());
+    let of = fixture.store.read_now(Id::NIL, |view| view.fetch::<ProviderSession>(&made)).unwrap();
+    assert_eq!(of.provider, "kc");
+}
+
+#[test]
+fn an_address_has_a_bounded_number_of_open_requests_and_room_again_when_they_end() {
+    let fixture = Fixture::new();
+    let all: Vec<_> = (0..MAX_OF_ADDRESS).map(|_| begun(&fixture).unwrap().user_code).collect();
+    let mut different = all.clone();
+    different.sort();
+    different.dedup();
+    assert_eq!(different.len(), MAX_OF_ADDRESS);
+    assert_eq!(begun(&fixture).err().unwrap().kind(), Kind::Limited);
+    fixture.pass_secs(VALID_SECS);
+    assert!(begun(&fixture).is_ok());
+    fixture.assert_sound();
+}
