@@ -31,6 +31,7 @@ const fn script(name: &'static str, content: &'static str) -> Source {
 const SOURCES: &[Source] = &[
     Source { name: "console", extension: "css", content: include_str!("assets/console.css") },
     script("board", include_str!("assets/board.js")),
+    script("complete", include_str!("assets/complete.js")),
     script("copy", include_str!("assets/copy.js")),
     script("draft", include_str!("assets/draft.js")),
     script("drop", include_str!("assets/drop.js")),

@@ -24,6 +24,8 @@ pub enum Cookie {
     Confirmation,
     /// `light` or `dark`; absent if the visitor leaves it to the system.
     Theme,
+    /// `whole` if the editor does not wrap lines; absent otherwise.
+    Lines,
 }
 
 impl Cookie {
@@ -35,6 +37,7 @@ impl Cookie {
             Cookie::Attempt => "-attempt",
             Cookie::Confirmation => "-confirmation",
             Cookie::Theme => "-theme",
+            Cookie::Lines => "-lines",
         }
     }
 }

@@ -7,6 +7,7 @@
 //! says how. Everything works without scripts.
 
 mod ago;
+mod against;
 mod api;
 mod assets;
 mod budget;
@@ -15,6 +16,7 @@ mod check;
 mod compress;
 mod conflict;
 mod cookies;
+mod current;
 mod diff;
 mod dispatch;
 mod errors;
@@ -32,6 +34,7 @@ mod heatmap;
 mod markdown;
 mod measures;
 mod multipart;
+mod names;
 mod page;
 mod passage;
 mod pages;
@@ -39,6 +42,7 @@ mod paths;
 mod paused;
 mod place;
 mod problems;
+mod reading;
 mod reply;
 mod roster;
 mod sections;

@@ -20,6 +20,8 @@ pub struct Reply {
     pub kept: Vec<(Cookie, String)>,
     /// The theme from now on, if it is chosen; an inner `None` leaves it to the system.
     pub theme: Option<Option<&'static str>>,
+    /// Whether the editor wraps lines from now on, if that is chosen.
+    pub wraps: Option<bool>,
     /// The page whose form was sent without a session, once there is a new one.
     pub resumes: Option<String>,
     pub retry_after_secs: Option<u32>,
@@ -83,6 +85,7 @@ impl Reply {
             session: SessionChange::None,
             kept: Vec::new(),
             theme: None,
+            wraps: None,
             resumes: None,
             retry_after_secs: None,
             shows_input: false,

@@ -33,7 +33,7 @@ use crate::http::{
     ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, is_at_other_port,
 };
 
-/// How long a visitor's cookie and the theme last.
+/// How long a visitor's cookie, the theme and the choice of lines last.
 const YEAR_SECS: i64 = 365 * 24 * 3600;
 /// The text of a form is shown within a minute, or never.
 const FLASH_SECS: i64 = 60;
@@ -215,6 +215,7 @@ async fn enter(
         Some("light") => Some("light"),
         _ => None,
     };
+    visit.wraps = jar.get(sent, Cookie::Lines) != Some("whole");
     let text = |cookie| jar.get(sent, cookie).map(String::from).unwrap_or_default();
     visit.attempt = text(Cookie::Attempt);
     visit.confirmation = text(Cookie::Confirmation);
@@ -302,6 +303,11 @@ fn cookies_of(reply: &Reply, jar: &Jar) -> Vec<String> {
         None => {}
         Some(Some(theme)) => cookies.push(jar.set(Cookie::Theme, theme, YEAR_SECS)),
         Some(None) => cookies.push(jar.remove(Cookie::Theme)),
+    }
+    match reply.wraps {
+        None => {}
+        Some(true) => cookies.push(jar.remove(Cookie::Lines)),
+        Some(false) => cookies.push(jar.set(Cookie::Lines, "whole", YEAR_SECS)),
     }
     cookies
 }

@@ -52,6 +52,8 @@ pub struct Visit {
     pub theme: Option<&'static str>,
     /// The link that signs in once, where the program has made one.
     pub first_visit: Option<Arc<FirstVisit>>,
+    /// Whether the editor wraps lines.
+    pub wraps: bool,
     pub(super) jar: Jar,
     /// What tokens of forms are bound to.
     pub(super) bound_to: String,
@@ -145,6 +147,7 @@ impl Visit {
             confirmation: String::new(),
             theme: None,
             first_visit: None,
+            wraps: true,
             jar,
             bound_to: String::new(),
             is_private: false,

@@ -160,7 +160,9 @@ fn assets_are_compressed_and_kept_and_small() {
             assert_eq!(packed.reply.header("content-encoding"), Some("gzip"));
             assert!(packed.reply.body.len() < plain.reply.body.len());
         }
-        assert!(bytes < 46_000, "{bytes} bytes of assets");
+        // The editor has three modules of its own.
+        let most = if path.ends_with("/edit") { 52_000 } else { 46_000 };
+        assert!(bytes < most, "{bytes} bytes of assets of {path}");
     }
     assert_eq!(ada.get("/assets/console.000000000000.css").status, 404);
 }

@@ -164,7 +164,7 @@ fn fill_team(server: &Running) {
 }
 
 /// Looks at the page that is shown, at each width.
-fn look(browser: &Browser, path: &str, all: &mut Vec<String>) {
+pub fn look(browser: &Browser, path: &str, all: &mut Vec<String>) {
     for width in WIDTHS {
         browser.resize(width, 900);
         for script in [WIDE, UNREACHABLE] {

@@ -5,7 +5,8 @@ const PREFIX = "draft:";
 
 function names() {
   return [...form.elements].filter((field) => field.name && !field.name.startsWith("_")
-    && field.type !== "hidden" && field.type !== "password" && field.tagName !== "BUTTON");
+    && field.type !== "hidden" && field.type !== "password" && field.tagName !== "BUTTON"
+    && !("view" in field.dataset));
 }
 
 function values() {
@@ -14,8 +15,9 @@ function values() {
 
 if (form) {
   // Whoever signs in here next is not offered the text of another.
-  const key = `${PREFIX}${form.dataset.draft}:${location.pathname}${location.search}`;
-  const initial = JSON.stringify(values());
+  const here = () => `${PREFIX}${form.dataset.draft}:${location.pathname}${location.search}`;
+  let key = here();
+  let initial = JSON.stringify(values());
   const note = document.createElement("p");
   note.className = "unsaved";
   const store = (value) => {
@@ -55,6 +57,17 @@ if (form) {
     if (isChanged()) store(JSON.stringify(values()));
     if (event.submitter?.value === "check") return;
     try { sessionStorage.setItem("sent", key); } catch { /* It is offered again. */ }
+  });
+  // The editor saves by a key, and the page stays, at the address of the draft.
+  let saving = initial;
+  form.addEventListener("saving", () => { saving = JSON.stringify(values()); });
+  form.addEventListener("saved", () => {
+    clearTimeout(timer);
+    store(null);
+    key = here();
+    initial = saving;
+    note.hidden = !isChanged();
+    if (isChanged()) store(JSON.stringify(values()));
   });
   addEventListener("beforeunload", (event) => {
     if (!isSent && isChanged()) event.preventDefault();

@@ -1,26 +1,38 @@
-// The editor: line numbers, and problems at their lines while one types.
+// The editor: line numbers, problems at their lines and what changes while one types, and keys that save
+// and publish.
 const form = document.querySelector("[data-editor]");
 const text = form?.elements.namedItem("source");
+const box = text?.parentElement;
 const PAUSE = 400;
 
-function lineHeight() {
-  return parseFloat(getComputedStyle(text).lineHeight);
-}
-
+// Each line of the text, unseen and as wide as the field has it, so that its number is where it begins
+// however often it is wrapped.
 const gutter = document.createElement("div");
-gutter.className = "gutter";
-gutter.setAttribute("aria-hidden", "true");
-let bad = new Set();
+const numbers = document.createElement("div");
+let lines = [];
 
+// Lines that are as they were stay: most keys change one.
 function number() {
-  const count = text.value.split("\n").length;
-  const lines = [];
-  for (let line = 1; line <= count; line += 1) {
-    const mark = document.createElement(bad.has(line) ? "b" : "span");
-    mark.textContent = `${line}\n`;
-    lines.push(mark);
+  const now = text.value.split("\n");
+  let from = 0;
+  while (from < Math.min(lines.length, now.length) && lines[from] === now[from]) from += 1;
+  let [end, nowEnd] = [lines.length, now.length];
+  while (end > from && nowEnd > from && lines[end - 1] === now[nowEnd - 1]) {
+    end -= 1;
+    nowEnd -= 1;
   }
-  gutter.replaceChildren(...lines);
+  const others = document.createRange();
+  others.setStart(numbers, from);
+  others.setEnd(numbers, end);
+  others.deleteContents();
+  const fresh = document.createDocumentFragment();
+  for (const line of now.slice(from, nowEnd)) {
+    const made = document.createElement("div");
+    made.textContent = line;
+    fresh.append(made);
+  }
+  numbers.insertBefore(fresh, numbers.children[from] ?? null);
+  lines = now;
   follow();
 }
 
@@ -28,61 +40,162 @@ function follow() {
   gutter.scrollTop = text.scrollTop;
 }
 
+// The width of the text without a bar to scroll it.
+function measure() {
+  const width = text.getBoundingClientRect().width - (text.offsetWidth - text.clientWidth);
+  gutter.style.setProperty("--width", `${width}px`);
+  follow();
+}
+
 // Goes to the place of a problem.
 function go(line, column) {
-  const lines = text.value.split("\n");
   let at = 0;
   for (let index = 0; index < line - 1 && index < lines.length; index += 1) at += lines[index].length + 1;
   // Columns count characters, positions count units of UTF-16.
   at += [...(lines[line - 1] ?? "")].slice(0, column - 1).join("").length;
   text.focus();
   text.setSelectionRange(at, at);
-  text.scrollTop = Math.max(0, (line - 4) * lineHeight());
+  const shown = numbers.children[line - 1];
+  if (shown) text.scrollTop = shown.offsetTop - text.clientHeight / 4;
 }
 
 function links() {
-  const found = [...document.querySelectorAll("#checked [data-line]")];
-  bad = new Set(found.map((link) => Number(link.dataset.line)));
-  for (const link of found) {
+  for (const one of numbers.querySelectorAll(".bad")) one.classList.remove("bad");
+  for (const link of document.querySelectorAll("#checked [data-line]")) {
+    numbers.children[link.dataset.line - 1]?.classList.add("bad");
     link.addEventListener("click", (event) => {
       event.preventDefault();
       go(Number(link.dataset.line), Number(link.dataset.column));
     });
   }
-  number();
 }
 
+// What was said when the form was sent goes once the text compiles.
+function mend() {
+  if (form.dataset.mends === undefined || !document.querySelector("#checked [data-compiles]")) return;
+  delete form.dataset.mends;
+  for (const said of form.querySelectorAll("[id='e-source']")) said.remove();
+  text.removeAttribute("aria-invalid");
+  text.removeAttribute("aria-errormessage");
+  const summary = form.querySelector(".problems");
+  for (const link of summary?.querySelectorAll("a[href='#f-source']") ?? []) link.parentElement.remove();
+  if (!summary || summary.querySelector("li")) return;
+  summary.remove();
+  document.title = document.title.replace("Error: ", "");
+}
+
+function post(path, fields, done, failed) {
+  const request = new XMLHttpRequest();
+  request.open("POST", path);
+  request.responseType = "document";
+  request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
+  request.addEventListener("load", () => done(request));
+  request.addEventListener("error", () => failed?.());
+  request.send(fields.toString());
+  return request;
+}
+
+const fieldsOf = () => new URLSearchParams(new FormData(form));
 let asked = null;
 
 function check() {
   asked?.abort();
-  const request = new XMLHttpRequest();
-  asked = request;
-  request.open("POST", form.dataset.check);
-  request.responseType = "document";
-  request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
-  request.addEventListener("load", () => {
-    const part = request.response?.getElementById("checked");
-    const old = document.getElementById("checked");
-    if (request.status !== 200 || !part || !old || old.contains(document.activeElement)) return;
-    old.replaceWith(document.importNode(part, true));
+  asked = post(form.dataset.check, fieldsOf(), (request) => {
+    if (request.status !== 200) return;
+    for (const id of ["checked", "difference"]) {
+      const part = request.response?.getElementById(id);
+      const old = document.getElementById(id);
+      if (part && old && !old.contains(document.activeElement)) old.replaceWith(document.importNode(part, true));
+    }
     links();
+    mend();
   });
-  request.send(new URLSearchParams(new FormData(form)).toString());
+}
+
+function say(words) {
+  document.getElementById("said").textContent = words;
+}
+
+// The server remembers it, and the next page has it so.
+function wrap(action) {
+  box.classList.toggle("whole-lines", action !== "wrap");
+  for (const button of form.querySelectorAll(".lines button")) {
+    button.setAttribute("aria-pressed", String(button.value === action));
+  }
+  const body = new URLSearchParams({ _token: form.elements.namedItem("_token").value, action });
+  // It arrives even if the page is left at once.
+  fetch(form.getAttribute("action"), { method: "POST", body, keepalive: true }).catch(() => {});
+}
+
+let isSaving = false;
+
+// Saves the draft, and goes on in it. What is refused is sent as the button sends it: the answer says why.
+function save() {
+  if (isSaving || !form.reportValidity()) return;
+  isSaving = true;
+  form.dispatchEvent(new Event("saving"));
+  const fields = fieldsOf();
+  fields.set("action", "draft");
+  fields.set("then", "stay");
+  post(form.getAttribute("action"), fields, (request) => {
+    isSaving = false;
+    const fresh = request.response;
+    if (!fresh?.querySelector("[data-accepted]")) {
+      form.requestSubmit(form.querySelector("button[value=draft]"));
+      return;
+    }
+    for (const name of ["_token", "_key", "_return", "was"]) {
+      const own = form.elements.namedItem(name);
+      if (own) own.value = fresh.querySelector(`#save [name='${name}']`)?.value ?? own.value;
+    }
+    history.replaceState(null, "", request.responseURL);
+    form.dispatchEvent(new Event("saved"));
+    say("The draft was saved.");
+  }, () => {
+    isSaving = false;
+    say("The draft was not saved: the server cannot be reached.");
+  });
+}
+
+function press(event) {
+  const isOurs = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+  if (!isOurs || document.querySelector("dialog[open]")) return;
+  if (event.key.toLowerCase() === "s") {
+    event.preventDefault();
+    save();
+  } else if (event.key === "Enter") {
+    event.preventDefault();
+    form.requestSubmit(form.querySelector("button[value=publish]"));
+  }
 }
 
 if (form && text) {
-  text.wrap = "off";
-  const box = text.parentElement;
-  box.classList.add("with-gutter");
+  gutter.className = "gutter";
+  gutter.setAttribute("aria-hidden", "true");
+  numbers.className = "numbers";
+  gutter.append(numbers);
   box.prepend(gutter);
+  number();
   links();
+  new ResizeObserver(measure).observe(text);
   let timer = 0;
-  text.addEventListener("input", () => {
-    number();
+  const later = () => {
     clearTimeout(timer);
     timer = setTimeout(check, PAUSE);
+  };
+  text.addEventListener("input", () => {
+    number();
+    say("");
+    later();
   });
-  form.elements.namedItem("environment")?.addEventListener("change", check);
+  for (const name of ["environment", "against"]) form.elements.namedItem(name)?.addEventListener("change", check);
+  form.elements.namedItem("model")?.addEventListener("input", later);
   text.addEventListener("scroll", follow, { passive: true });
+  for (const button of form.querySelectorAll(".lines button")) {
+    button.addEventListener("click", (event) => {
+      event.preventDefault();
+      wrap(button.value);
+    });
+  }
+  addEventListener("keydown", press);
 }

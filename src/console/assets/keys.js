@@ -63,6 +63,10 @@ function help() {
   entry("k", "Row before");
   entry("n", "Next change of a comparison");
   entry("p", "Change before");
+  if (document.querySelector("[data-editor]")) {
+    entry("Ctrl+S", "Save the draft");
+    entry("Ctrl+Enter", "Publish");
+  }
   entry("?", "This help");
   const toggle = element("button", isOff ? "Switch keys on" : "Switch keys off");
   toggle.addEventListener("click", () => {

@@ -1,5 +1,5 @@
-//! `/o/{org}/prompts/{registry}/{name}`, and the same of promptlets: labels, versions, drafts, what
-//! imports it, where it is deployed, and who moved which label when.
+//! `/o/{org}/prompts/{registry}/{name}`, and the same of promptlets: its text, labels, versions, drafts,
+//! what imports it, where it is deployed, and who moved which label when.
 
 use askama::Template;
 use serde::Deserialize;
@@ -10,11 +10,13 @@ use super::protected_label::{self, ProtectedLabel};
 use crate::api::Method;
 use crate::base::{Kind, Result, Time};
 use crate::console::api::segment;
+use crate::console::current::Current;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, People, Place, VersionRow};
+use crate::console::reading::Reading;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
@@ -39,6 +41,10 @@ struct ArtifactPage {
     place: Place,
     /// None before the first version is published.
     artifact: Option<Artifact>,
+    /// The text that programs read.
+    current: Option<Current>,
+    /// How programs read that.
+    reading: Option<Reading>,
     versions: List<VersionRow>,
     drafts: Vec<Draft>,
     moves: Vec<LabelMove>,
@@ -135,7 +141,9 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut moves = Vec::new();
     let mut dependents = Vec::new();
     let mut live = List::none();
-    if artifact.is_some() {
+    let mut current = None;
+    if let Some(artifact) = &artifact {
+        current = Current::read(visit, &place, artifact).await?;
         versions = api
             .get("/registries/artifact-versions", &place.query(visit.cursor().as_slice()))
             .await?;
@@ -151,6 +159,10 @@ async fn show(visit: &Visit) -> Result<Reply> {
     }
     let page = ArtifactPage {
         frame: place.above(visit, visit.frame(&place.name)).live(),
+        reading: current
+            .as_ref()
+            .map(|current| Reading::of(visit, &place, current.selector(), None)),
+        current,
         artifact,
         versions,
         drafts: drafts.items,

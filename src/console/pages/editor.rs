@@ -7,13 +7,15 @@ use serde_json::{Value, json};
 
 use crate::api::Method;
 use crate::base::{Error, Kind, Result};
+use crate::console::against::{self, Difference};
 use crate::console::api::segment;
 use crate::console::check::{Checked, Text, Verdict, check};
 use crate::console::conflict::{self, Conflict, Edited, digest};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
+use crate::console::names::Names;
 use crate::console::page::Page;
-use crate::console::place::{Artifact, Place, Registry, environments};
+use crate::console::place::{Artifact, Place, environments};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -29,9 +31,6 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(check_only(visit))),
     Page::of_org("/o/{org}/promptlets/{registry}/{name}/edit/check")
         .post(|visit| Box::pin(check_only(visit))),
-    Page::of_org("/o/{org}/registries/{registry}/new")
-        .get(|visit| Box::pin(name(visit, None)))
-        .post(|visit| Box::pin(begin(visit))),
 ];
 
 /// The version that a new artifact begins with.
@@ -52,21 +51,31 @@ struct Editor {
     metadata: String,
     environments: Vec<(String, String)>,
     checked: Option<Checked>,
+    /// What the text can be compared with; nothing before the first version.
+    against: Vec<(String, String)>,
+    /// Which of that is chosen.
+    chosen: String,
+    difference: Option<Difference>,
+    /// Names to complete.
+    names: Names,
+    wraps: bool,
 }
 
-/// The part of the editor's page that a script replaces.
+impl Editor {
+    /// Whether what is wrong with the form is that its text does not compile: that is no longer said
+    /// once it does.
+    fn is_mended_by_text(&self) -> bool {
+        let has_problems = |checked: &Checked| !checked.problems.is_empty();
+        self.frame.problems.any() && self.checked.as_ref().is_some_and(has_problems)
+    }
+}
+
+/// The parts of the editor's page that a script replaces.
 #[derive(Template)]
-#[template(path = "checked.html")]
-struct CheckedPart {
+#[template(path = "checked_parts.html")]
+struct CheckedParts {
     checked: Option<Checked>,
-}
-
-#[derive(Template)]
-#[template(path = "new_artifact.html")]
-struct NewArtifact {
-    frame: Frame,
-    here: String,
-    kinds: [(&'static str, &'static str); 2],
+    difference: Option<Difference>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +110,11 @@ struct Published {
     version: String,
 }
 
+#[derive(Deserialize)]
+struct Saved {
+    id: String,
+}
+
 /// What came of a form, for the editor that is shown again.
 #[derive(Default)]
 struct Outcome {
@@ -108,6 +122,8 @@ struct Outcome {
     checked: Option<Checked>,
     /// What somebody else has written, and the digest of that.
     conflict: Option<(Conflict, String)>,
+    /// Whether lines are wrapped from now on, if that was chosen.
+    wraps: Option<bool>,
 }
 
 /// What the editor is filled with at first.
@@ -123,7 +139,7 @@ struct Start {
 
 async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     visit.require(Method::Post, "/registries/artifacts")?;
-    let Outcome { error, checked, conflict } = outcome;
+    let Outcome { error, checked, conflict, wraps } = outcome;
     let place = Place::of(visit);
     let artifact = place.find(&visit.api).await?;
     let start = start(visit, &place, artifact.as_ref()).await?;
@@ -137,12 +153,24 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
         frame.status = StatusCode::CONFLICT;
         (frame.conflict, frame.was) = (Some(conflict), was);
     }
-    let frame = match artifact {
+    let frame = match &artifact {
         Some(_) => place.crumbs(visit, frame),
         None => place.above(visit, frame),
     };
+    let chosen = artifact.as_ref().map(against::usual).unwrap_or_default();
+    let chosen = frame.value("against", chosen).to_string();
+    let source = frame.value("source", &start.source);
+    let model = frame.value("model", &start.model);
     let page = Editor {
-        frame: frame.script("editor").script("draft"),
+        difference: against::difference(visit, &place, &chosen, model, source).await?,
+        against: artifact
+            .as_ref()
+            .map(|artifact| against::choices(artifact, &chosen))
+            .unwrap_or_default(),
+        chosen,
+        names: Names::read(visit, &place).await?,
+        wraps: wraps.unwrap_or(visit.wraps),
+        frame: frame.script("editor").script("complete").script("draft"),
         place,
         base: start.base,
         version: start.version,
@@ -152,7 +180,8 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
         environments: environments(&visit.api).await?,
         checked,
     };
-    let reply = render(page.frame.status, &page)?;
+    let mut reply = render(page.frame.status, &page)?;
+    reply.wraps = wraps;
     // Of a prompt that does not exist the page says what it was asked for.
     Ok(if is_new { reply.showing_input() } else { reply })
 }
@@ -222,6 +251,10 @@ async fn act(visit: &Visit) -> Result<Reply> {
     let done = match action {
         "publish" => publish(visit, &place, version).await,
         "draft" => save_draft(visit, &place).await,
+        "wrap" | "nowrap" => {
+            let wraps = Some(action == "wrap");
+            return edit(visit, Outcome { wraps, ..Outcome::default() }).await;
+        }
         _ => {
             let checked = Some(check(visit, &text(visit, &place, true)).await?);
             return edit(visit, Outcome { checked, ..Outcome::default() }).await;
@@ -239,7 +272,7 @@ async fn act(visit: &Visit) -> Result<Reply> {
                 Some(Kind::Conflict) => published(visit, &place, version).await?,
                 _ => None,
             };
-            edit(visit, Outcome { error, checked, conflict }).await
+            edit(visit, Outcome { error, checked, conflict, wraps: None }).await
         }
     }
 }
@@ -357,63 +390,32 @@ async fn save_draft(visit: &Visit, place: &Place) -> Result<Reply> {
     let version = visit.form.get("version").trim();
     let old = drafts(visit, place).await?.into_iter().find(|draft| draft.draft_version == version);
     let Some(old) = old else {
-        visit.api.post::<Value>(&path, body).await?;
-        return Ok(visit.done(&place.path, Flash::DraftSaved));
+        let saved = visit.api.post(&path, body).await?;
+        return Ok(visit.done(&after_draft(visit, place, &saved), Flash::DraftSaved));
     };
     // It may be somebody else's: the form has shown it, or asked whether to save over it.
     let of = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
     let one = format!("{path}/{}", segment(&old.id));
     let (_, tag) = visit.api.get_tagged::<Value>(&one, &of).await?;
-    visit.api.change_if::<Value>(Method::Post, &path, body, &tag).await?;
-    Ok(visit.done(&place.path, Flash::DraftSaved))
+    let saved = visit.api.change_if(Method::Post, &path, body, &tag).await?;
+    Ok(visit.done(&after_draft(visit, place, &saved), Flash::DraftSaved))
+}
+
+/// Where one is after a draft is saved: by a key one goes on writing it.
+fn after_draft(visit: &Visit, place: &Place, saved: &Saved) -> String {
+    match visit.form.get("then") {
+        "stay" => format!("{}/edit?draft={}", place.path, segment(&saved.id)),
+        _ => place.path.clone(),
+    }
 }
 
 async fn check_only(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
-    let checked = Some(check(visit, &text(visit, &place, false)).await?);
-    render(StatusCode::OK, &CheckedPart { checked })
-}
-
-async fn name(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
-    visit.require(Method::Post, "/registries/artifacts")?;
-    let registry = format!("/registries/{}", segment(visit.param(1)));
-    let registry: Registry = visit.api.get(&registry, &[]).await?;
-    let path = visit.in_org(&format!("/prompts/{}", segment(&registry.slug)));
-    let frame = visit.frame("New prompt").crumb("Prompts", visit.in_org("/prompts"));
-    let page = NewArtifact {
-        frame: frame.crumb(registry.slug, path).failed(error),
-        here: visit.path.clone(),
-        kinds: [
-            ("prompt", "Prompt: what a model is given"),
-            ("promptlet", "Promptlet: a piece that prompts import"),
-        ],
-    };
-    render(page.frame.status, &page)
-}
-
-/// Leads to the editor of an artifact that does not exist yet; nothing is kept before it is saved.
-async fn begin(visit: &Visit) -> Result<Reply> {
-    let kind = if visit.form.get("kind") == "promptlet" { "promptlet" } else { "prompt" };
-    let name_of = visit.form.get("name").trim();
-    // The API's own rule for names: compiling nothing in this name.
-    let path = format!("/prompts/{}/compile", segment(name_of));
-    let body = json!({"registryRef": visit.param(1), "artifactType": kind, "source": ""});
-    let is_named = !name_of.is_empty();
-    let tried =
-        if is_named { visit.api.post::<Value>(&path, body).await.map(drop) } else { Ok(()) };
-    match tried {
-        Ok(()) if is_named => {
-            let place = Place::new(visit, visit.param(1), kind, name_of);
-            Ok(Reply::see_other(format!("{}/edit", place.path)))
-        }
-        Ok(()) => name(visit, Some(&Error::invalid_at("name", "must not be empty"))).await,
-        Err(error) => {
-            let error = visit.failed(error)?;
-            let message = error.as_ref().map(|error| error.message().to_string());
-            let about = Error::invalid_at("name", message.unwrap_or_default());
-            name(visit, Some(&about)).await
-        }
-    }
+    let text = text(visit, &place, false);
+    let (chosen, model) = (visit.form.get("against"), text.model.unwrap_or_default());
+    let difference = against::difference(visit, &place, chosen, model, text.source).await?;
+    let checked = Some(check(visit, &text).await?);
+    render(StatusCode::OK, &CheckedParts { checked, difference })
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod job;
 pub mod label_change;
 mod labels;
 mod live;
+mod new_artifact;
 mod new_registry;
 mod password;
 mod registries;
@@ -130,6 +131,7 @@ const ALL: &[&[Page]] = &[
     label_change::PAGES,
     protected_label::PAGES,
     editor::PAGES,
+    new_artifact::PAGES,
     deployments::PAGES,
     job::PAGES,
     live::PAGES,

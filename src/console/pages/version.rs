@@ -16,6 +16,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, People, Place, VersionRow, environments};
 use crate::console::problems::sentence;
+use crate::console::reading::Reading;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::visit::Visit;
@@ -34,6 +35,8 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(delete(visit))),
 ];
 
+/// The model of a text that serves every model.
+const GENERIC: &str = "generic";
 /// Names of the fields with values of variables begin so.
 const VALUE: &str = "v.";
 
@@ -54,6 +57,8 @@ struct VersionPage {
     values: BTreeMap<String, String>,
     preview: Option<Preview>,
     metadata: String,
+    /// How programs read it.
+    reading: Reading,
     /// Where it is deployed, with this version filled in.
     deploy: String,
 }
@@ -103,6 +108,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         } else {
             serde_json::to_string_pretty(&row.metadata).unwrap_or_default()
         },
+        reading: Reading::of(visit, &place, Some(&content.version), own_model(&content.model)),
         deploy: deploy_path(visit, &place, &content.version),
         artifact,
         content,
@@ -112,6 +118,11 @@ async fn show(visit: &Visit) -> Result<Reply> {
         place,
     };
     render(page.frame.status, &page)
+}
+
+/// The model that a text is for, unless that is every one.
+fn own_model(model: &str) -> Option<&str> {
+    Some(model).filter(|model| *model != GENERIC)
 }
 
 fn deploy_path(visit: &Visit, place: &Place, version: &str) -> String {
