@@ -19,7 +19,7 @@ use roadstead::store::Signals;
 use roadstead::store::engine::conformance::{
     Anomaly, Book, Effort, LeaseCheck, Report, TABLE, anomalies, run_suite, write_book,
 };
-use roadstead::store::engine::postgres::{Owner, Postgres, PostgresSettings};
+use roadstead::store::engine::postgres::{Control, Owner, Postgres, PostgresSettings};
 use roadstead::store::engine::{
     Attempt, Budget, Engine, GivenBack, GroupCommit, Memory, OnConflict, Reader, Terms, WriteBatch,
     WriteOp,
@@ -232,6 +232,65 @@ fn connections_are_encrypted_and_the_certificate_is_verified() {
     assert!(Durability::of(&url).is_err());
 }
 
+#[test]
+fn a_sign_in_by_password_is_bound_to_the_encrypted_connection() {
+    use roadstead::store::engine::postgres::{Durability, PostgresUrl};
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_string()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let hba =
+        "host all roadstead 127.0.0.1/32 trust\nhostssl all bound 127.0.0.1/32 scram-sha-256\n";
+    let files =
+        [("server.crt", certificate.as_str()), ("server.key", key.as_str()), ("pg_hba.conf", hba)];
+    let settings = ["ssl=on", "password_encryption=scram-sha-256"];
+    let Some(server) = PostgresServer::start_with(&settings, &files, false) else { return };
+    server.sql("CREATE ROLE bound LOGIN PASSWORD 'right'");
+    let place = tempfile::tempdir().unwrap();
+    let roots = place.path().join("roots.pem");
+    std::fs::write(&roots, &certificate).unwrap();
+    let read = |password: &str, binding: &str| {
+        let url = format!(
+            "postgres://bound:{password}@localhost:{}/postgres?sslrootcert={}&sslmode=verify-full{binding}",
+            server.port(),
+            roots.display()
+        );
+        Durability::of(&PostgresUrl::parse(&url).unwrap())
+    };
+    // With `require` the driver refuses to sign in without.
+    for binding in ["", "&channel_binding=require", "&channel_binding=disable"] {
+        let read = read("right", binding);
+        assert!(read.is_ok(), "{binding}: {read:?}");
+    }
+    assert!(read("wrong", "&channel_binding=require").is_err());
+}
+
+#[test]
+fn a_tool_that_was_taken_for_gone_can_neither_change_the_key_nor_complete_the_store() {
+    let Some(server) = shared() else { return };
+    let schema = new_schema();
+    let settings = PostgresSettings {
+        schema: Some(schema.clone()),
+        owner: Some(Owner::new("one that is paused")),
+        control: Some(Control::Silent),
+        ..PostgresSettings::new(server.parsed_url(), vec![TABLE])
+    };
+    let paused = Postgres::open(settings, Arc::<Signals>::default(), &|_| {}).unwrap();
+    paused.set_note("who", "the first").unwrap();
+    paused.require_membership().unwrap();
+    // It waits until the other has shown no heartbeat for eight seconds.
+    let next = open(server, &schema, Some(Owner::new("the next")));
+    for refused in [
+        paused.require_membership(),
+        paused.set_key("another key", None),
+        paused.set_note("who", "the first again"),
+        paused.complete(),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(refused.log_detail().unwrap().contains("removed this process"), "{refused:?}");
+    }
+    next.require_membership().unwrap();
+    assert_eq!(next.note("who").unwrap().as_deref(), Some("the first"));
+}
+
 fn store_check(url: &str) -> (Option<i32>, Vec<u8>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
     command.args(["store-check", "--json", "--rounds", "5", "--cuts", "20", "--store", url]);
@@ -247,6 +306,10 @@ fn the_command_reports_as_json_and_leaves_nothing_behind() {
     assert_eq!(code, Some(0), "{errors}");
     let report: Value = serde_json::from_slice(&report).unwrap();
     assert_eq!(report["conforms"], true, "{report}");
+    let remarks = report["remarks"].to_string();
+    for setting in ["fsync is off", "max_pred_locks_per_relation is -2"] {
+        assert!(remarks.contains(setting), "{setting}: {report}");
+    }
     let schemas = Command::new("/bin/sh")
         .arg("-c")
         .arg(format!("psql -At -c '\\dn' '{}'", server.url()))

@@ -110,6 +110,9 @@ pub struct SystemStorage {
     /// Whether each commit is on a second database server before it is acknowledged, as last checked;
     /// null over a data directory.
     pub replicated: Option<bool>,
+    /// Whether this server refuses writes, since the database server does not finish commits, as when its
+    /// synchronous standby is away; false over a data directory.
+    pub writes_refused: bool,
 }
 
 /// A server of a store in PostgreSQL, as the one that answers sees it.

@@ -38,7 +38,7 @@ pub(super) async fn chain(store: Store, mut stopping: watch::Receiver<bool>) {
         }
         append_between(&store, rounds.begin(Instant::now(), end), end).await;
         tokio::select! {
-            () = audited.notified() => {}
+            _ = audited.notified() => {}
             () = tokio::time::sleep(POLL_INTERVAL) => {}
             _ = stopping.changed() => {}
         }

@@ -122,6 +122,7 @@ pub fn to_directory(
     };
     require_empty(dir.path())?;
     let show = |text: &str| progress(text);
+    let at_source = failed_at(&url);
     let shared = SharedStore::open_to_read(url, key.clone(), Some(Owner::new(owner)), &show)?;
     let installation = installation_id(shared.store.keys());
     let erasures = shared.erasures()?;
@@ -137,6 +138,9 @@ pub fn to_directory(
     }
     target.require_absent(ERASURES)?;
     erasures.write(target.path())?;
+    // While this process was paused, a server may have taken the store over and written to it: what was
+    // copied is too old then. Who is the owner until here has copied all there is.
+    shared.engine.require_membership().map_err(at_source)?;
     let format = Format { current: check_of(&key), previous: None };
     target.complete(&format, dir)?;
     shared.store.close();

@@ -165,5 +165,6 @@ fn storage(store: &StoreMeters, dir: Option<&Path>) -> SystemStorage {
         failed_commits: store.failed_commits.value(),
         failed_checkpoints: store.failed_checkpoints.value(),
         replicated: None,
+        writes_refused: store.refuses_writes.value() > 0,
     }
 }

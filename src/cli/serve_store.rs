@@ -31,6 +31,10 @@ use crate::store::engine::postgres::{Durability, Node, Postgres};
 /// have been promoted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long stopping may take while the database server hangs: requests are given 8 seconds to be answered,
+/// and service managers wait for 15 (`TimeoutStopSec`) before they kill.
+const STOP_TIME: Duration = Duration::from_secs(12);
+
 /// How often they are logged although they are the same: hourly.
 const LOG_EVERY: u32 = 360;
 
@@ -61,7 +65,7 @@ impl Serve {
         let must_exist = self.must_exist;
         let json = self.common.json;
         run(async move {
-            let mut shutdown = Shutdown::listen()?;
+            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             let listeners = self.tls.bind(&self.listening).await?;
             let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
             let (address, redirect) = (addresses[0], listeners.redirect_address());

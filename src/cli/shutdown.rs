@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::process;
+use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,6 +22,8 @@ pub(super) struct Shutdown {
     interrupt: Signal,
     /// None where it asks for something else than to stop.
     hangup: Option<Signal>,
+    /// How long stopping may take.
+    limit: Option<Duration>,
 }
 
 impl Shutdown {
@@ -29,7 +33,15 @@ impl Shutdown {
             terminate: of(SignalKind::terminate())?,
             interrupt: of(SignalKind::interrupt())?,
             hangup: Some(of(SignalKind::hangup())?),
+            limit: None,
         })
+    }
+
+    /// Has the process end so long after the first signal at the latest, with exit code 1: whatever waits for
+    /// another process that hangs. Nothing that was acknowledged is lost by that, as when it is killed.
+    #[cfg(feature = "postgres")]
+    pub(super) fn within(self, limit: Duration) -> Self {
+        Shutdown { limit: Some(limit), ..self }
     }
 
     /// The SIGHUPs, which do not stop the server any more.
@@ -54,6 +66,9 @@ impl Shutdown {
         }
         let data = data.display();
         tracing::info!(%data, "stopping: answering requests in flight");
+        if let Some(limit) = self.limit {
+            end_after(limit)?;
+        }
         let stop = async {
             server.stop().await;
             tracing::info!(%data, "stopped");
@@ -83,4 +98,17 @@ impl Shutdown {
             _ = hangup => {}
         }
     }
+}
+
+/// Ends the process after this time, from a thread: those of the runtime may be what hangs.
+fn end_after(limit: Duration) -> Result<(), Failure> {
+    let end = move || {
+        thread::sleep(limit);
+        tracing::warn!(
+            "stopped without waiting any longer for what hangs; the outcome of writes in flight is unknown"
+        );
+        process::exit(1);
+    };
+    let started = thread::Builder::new().name("stop".into()).spawn(end);
+    started.map(drop).map_err(Failure::io("a thread cannot be started"))
 }

@@ -10,7 +10,7 @@ use super::common::{Common, init_logging};
 use super::failure::Failure;
 use super::{output, values};
 use crate::store::engine::conformance::{Book, Effort, Report, run_suite};
-use crate::store::engine::postgres::PostgresUrl;
+use crate::store::engine::postgres::{Durability, PostgresUrl};
 
 /// Check whether a database can hold a store: isolation, commits that are cut, the lease
 #[derive(Args)]
@@ -53,8 +53,13 @@ impl StoreCheck {
             Failure::Usage(format!("{} cannot be checked: {why}", url.shown()))
         })?;
         let problems = report.problems();
-        let value = value(&report, &problems, begun);
-        output::print(self.common.json, &value, text(&report, &problems))?;
+        // It was there a moment ago.
+        let settings = Durability::of(&url).ok();
+        let remarks = settings.as_ref().map(Durability::remarks).unwrap_or_default();
+        let mut value = value(&report, &problems, begun);
+        value["version"] = json!(settings.map(|settings| settings.version));
+        value["remarks"] = json!(remarks);
+        output::print(self.common.json, &value, text(&report, &problems, &remarks))?;
         if problems.is_empty() {
             Ok(())
         } else {
@@ -86,7 +91,7 @@ fn value(report: &Report, problems: &[String], begun: Instant) -> Value {
     })
 }
 
-fn text(report: &Report, problems: &[String]) -> String {
+fn text(report: &Report, problems: &[String], remarks: &[String]) -> String {
     let mut text = String::new();
     for (own, control) in report.anomalies.iter().zip(&report.control_anomalies) {
         text.push_str(&format!(
@@ -106,6 +111,9 @@ fn text(report: &Report, problems: &[String]) -> String {
     text.push_str(if is_right { "lease: one node at a time\n" } else { "lease: two at once\n" });
     for problem in problems {
         text.push_str(&format!("{problem}\n"));
+    }
+    for remark in remarks {
+        text.push_str(&format!("setting: {remark}\n"));
     }
     text.push_str(if problems.is_empty() {
         "the database can hold a store"

@@ -102,7 +102,7 @@ impl Runner {
                 continue;
             }
             is_new = tokio::select! {
-                () = enqueued.notified() => true,
+                _ = enqueued.notified() => true,
                 () = tokio::time::sleep(POLL_INTERVAL) => true,
                 Some(ended) = jobs.join_next_with_id() => {
                     in_flight.end(ended);

@@ -419,6 +419,9 @@ impl Engine for Incomplete {
     fn is_shared(&self) -> bool {
         self.engine.is_shared()
     }
+    fn unavailable(&self) -> Option<Error> {
+        self.engine.unavailable()
+    }
 
     fn submit(&self, _: Box<dyn Attempt>, _: Terms) -> Result<()> {
         Err(Error::internal(format!("{} must be built first", self.indexes.join(", "))))

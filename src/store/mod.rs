@@ -74,7 +74,7 @@ pub use rotation::{Rotation, RotationProgress};
 pub use rows::{RowLoader, Rows, record_tables};
 pub use sealed_field::{SealedField, SealedInfo};
 pub use sealing_key::SealingKey;
-pub use signals::{ACCESS_CHANGED, Listener, Signals, Topic};
+pub use signals::{ACCESS_CHANGED, Listener, Signal, SignalPosition, Signals, Topic};
 pub(crate) use stored_enum::stored_enum;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
@@ -217,6 +217,11 @@ impl Store {
         } else {
             self.clock().settled_id()
         })
+    }
+
+    /// Whether the store is elsewhere: each read takes some round trips.
+    pub fn is_remote(&self) -> bool {
+        self.engine.is_remote()
     }
 
     /// Returns the installation's keys.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::engine::{Attempt, Engine, NextReader, Reader, Snapshot, StoreMeters, Terms};
-use crate::base::Result;
+use crate::base::{Error, Result};
 
 /// Another engine, in which about half of all attempts, or all, run once more than needed: before they are
 /// submitted, over the newest state. What they return then is thrown away.
@@ -50,6 +50,9 @@ impl Engine for Rehearsing {
     }
     fn is_shared(&self) -> bool {
         self.engine.is_shared()
+    }
+    fn unavailable(&self) -> Option<Error> {
+        self.engine.unavailable()
     }
     fn submit(&self, mut attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
         if self.chooses() {

@@ -46,7 +46,10 @@ impl Store {
             None => None,
             Some(points) => match timeout(MAX_POINT_WAIT, points.acquire_owned()).await {
                 Ok(Ok(permit)) => Some(Arc::new(permit)),
-                _ => return Err(Error::busy("overloaded", "too many pages are being made", 1)),
+                _ => {
+                    let many = || Error::busy("overloaded", "too many pages are being made", 1);
+                    return Err(self.engine.unavailable().unwrap_or_else(many));
+                }
             },
         };
         let reader = self.engine.begin_snapshot().wait().await?;
@@ -58,7 +61,8 @@ impl Store {
     /// # Errors
     /// 503 if too much of it waits, in all, of its person or in its lane, or after the longest wait.
     pub(super) async fn turn(&self, hints: WorkHints) -> Result<Permit<Lane>> {
-        self.heavy.enter(hints.keys(), hints.bytes).await
+        let entered = self.heavy.enter(hints.keys(), hints.bytes).await;
+        entered.map_err(|refusal| self.engine.unavailable().unwrap_or(refusal))
     }
 
     /// How many pieces of costly work have their turn, and how many wait.

@@ -145,6 +145,7 @@ fn it_says_what_the_server_was_started_with_and_when_the_last_backup_was_made() 
     assert_eq!((&status["lastBackup"], &status["backupDue"]), (&json!(null), &json!(true)));
     assert!(status["storage"]["freeBytes"].as_u64() > Some(0), "{status}");
     assert_eq!(status["storage"]["failedCommits"], 0);
+    assert_eq!(status["storage"]["writesRefused"], false);
     assert_eq!(
         status["startedAt"].as_str().unwrap()[..4],
         status["measuredAt"].as_str().unwrap()[..4]

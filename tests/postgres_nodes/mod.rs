@@ -1,10 +1,12 @@
 //! Several servers of `roadstead serve --store` over one store.
 
 mod cut_off;
+mod idle;
 mod lease;
 mod rolling;
 mod round_trips;
 mod schedules;
+mod stopping;
 mod together;
 mod wakes;
 
@@ -30,6 +32,8 @@ pub struct Node {
     pub address: SocketAddr,
     pub setup_link: Option<String>,
     log: tempfile::NamedTempFile,
+    /// Parts of lines of its log that may be errors.
+    expected: &'static [&'static str],
 }
 
 impl Drop for Node {
@@ -39,7 +43,7 @@ impl Drop for Node {
         if std::thread::panicking() {
             eprintln!("── {}\n{}", self.address, self.log());
         }
-        server_log::assert_clean(&self.log(), &[]);
+        server_log::assert_clean(&self.log(), self.expected);
     }
 }
 
@@ -67,7 +71,7 @@ impl Node {
         let port = address.parse::<SocketAddr>().unwrap().port();
         let setup_link = started["setupLink"].as_str().map(String::from);
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        Node { child, address, setup_link, log }
+        Node { child, address, setup_link, log, expected: &[] }
     }
 
     pub fn log(&self) -> String {

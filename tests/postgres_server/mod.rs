@@ -1,4 +1,6 @@
-//! A PostgreSQL server for tests, started with Debian's programs as a user without rights.
+//! A PostgreSQL server for tests, started with Debian's programs, or those in the folder
+//! `ROADSTEAD_TEST_POSTGRES`, as a user without rights. `pg_basebackup`, for standbys, must be of the
+//! server's version.
 #![allow(dead_code)] // Not every test binary uses all of it.
 
 use std::ffi::OsStr;
@@ -31,21 +33,31 @@ pub struct PostgresServer {
     is_static: bool,
 }
 
-/// The folder of the newest server that is installed. Where there is none, or it is left out, that
-/// is said aloud.
+/// The folder of the programs of the server: that of `ROADSTEAD_TEST_POSTGRES`, or of the newest one
+/// that is installed. Where there is none, or it is `off`, that is said aloud.
 fn programs() -> Option<PathBuf> {
-    let is_off = std::env::var("ROADSTEAD_TEST_POSTGRES").is_ok_and(|value| value == "off");
+    let chosen = std::env::var("ROADSTEAD_TEST_POSTGRES").ok().filter(|value| !value.is_empty());
+    let why = match (chosen.as_deref(), installed()) {
+        (Some("off"), _) => "ROADSTEAD_TEST_POSTGRES is off",
+        (Some(folder), _) => {
+            let folder = PathBuf::from(folder);
+            assert!(folder.join("initdb").is_file(), "ROADSTEAD_TEST_POSTGRES has no initdb");
+            return Some(folder);
+        }
+        (None, Some(folder)) => return Some(folder),
+        (None, None) => "it is not installed (apt-get install postgresql)",
+    };
+    say(&format!("\n*** NOT TESTED against PostgreSQL: {why}. ***\n"));
+    None
+}
+
+/// The folder of the newest programs of Debian's.
+fn installed() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<_> = versions.map(|version| version.path().join("bin")).collect();
     found.retain(|folder| folder.join("initdb").is_file());
     found.sort();
-    let why = match found.pop() {
-        _ if is_off => "ROADSTEAD_TEST_POSTGRES is off",
-        Some(folder) => return Some(folder),
-        None => "it is not installed (apt-get install postgresql)",
-    };
-    say(&format!("\n*** NOT TESTED against PostgreSQL: {why}. ***\n"));
-    None
+    found.pop()
 }
 
 /// Says something aloud: the test runner holds back what goes through `eprintln!`, this it does not.
@@ -132,7 +144,10 @@ impl PostgresServer {
         program: &str,
         arguments: impl IntoIterator<Item = S>,
     ) -> Command {
-        self.command_at(&self.programs.join(program), arguments)
+        let own = self.programs.join(program);
+        // A folder of a server alone has no clients: those of another version speak with it as well.
+        let found = if own.is_file() { own } else { installed().unwrap_or_default().join(program) };
+        self.command_at(&found, arguments)
     }
 
     fn command_at<S: AsRef<OsStr>>(

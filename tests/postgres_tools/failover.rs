@@ -157,6 +157,22 @@ fn a_primary_that_is_cut_off_is_replaced_without_loss() {
 }
 
 #[test]
+fn servers_that_still_reach_the_old_primary_go_on_at_the_new_one_without_loss() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let found = cluster.under_writes(|cluster, wait| {
+        cluster.stream.cut();
+        cluster.commits_wait();
+        cluster.standby.promote();
+        // Nobody stops the old one. It accepts writes, whose commits wait for the standby that it had.
+        wait(200);
+        cluster.primary.kill();
+        wait(200);
+    });
+    cluster.ends("promoted beside the old primary", found);
+}
+
+#[test]
 fn a_network_that_is_cut_for_a_while_costs_nothing() {
     let _one = ONE.lock();
     let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };

@@ -80,6 +80,8 @@ fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
         acme.post("/tools", json!({"name": "t", "type": "x"})).refused(503, "store_unavailable");
     }
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let refuses = || metric(&page(&serving, "/metrics").text(), "roadstead_store_writes_refused");
+    assert_eq!(refuses(), Some(1.0));
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     let waiting: u32 = server.sql(waiting).parse().unwrap();
     assert!(waiting < 20, "{waiting} connections wait");
@@ -92,5 +94,6 @@ fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
         let reply = acme.post("/tools", json!({"name": "t", "type": "x"}));
         (reply.status == 200).then_some(())
     });
+    assert_eq!(refuses(), Some(0.0));
     stop(&mut serving);
 }

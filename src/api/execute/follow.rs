@@ -12,14 +12,14 @@ use crate::api::action::{FollowAction, FollowFrom, FollowPoint, Followed, TakenI
 use crate::api::common_params::cursor;
 use crate::base::{Id, Result};
 
-/// Reads at least this often, with or without a signal.
+/// Reads at least this often, with or without a signal; more rarely over a store that is elsewhere.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reads a page, waiting for the first item up to the time in the request.
 pub async fn page(context: &RequestContext, operation: FollowAction) -> Result<Vec<u8>> {
     let until = Instant::now() + Duration::from_secs(operation.wait_secs);
     let mut follower = Follower::of(context, operation);
-    let Followed { items, next, .. } = follower.read_until(until).await?;
+    let (items, next) = follower.read_until(until).await?;
     let next_cursor = next.map(|position| cursor(&follower.operation.list, &position));
     let items: Vec<_> = items.into_iter().map(|item| item.json).collect();
     Ok(json!({"items": items, "nextCursor": next_cursor}).to_string().into_bytes())
@@ -82,30 +82,34 @@ impl Follower {
         Ok(found)
     }
 
-    /// Reads what there is, waiting for some until `until` or until the process stops.
+    /// Reads what there is, waiting for some until `until` or until the process stops. Returns it with the
+    /// position at which it was cut off, if more follows.
     ///
     /// # Errors
     /// What ends a stream: the credential was revoked, or the resource deleted.
-    pub async fn read_until(&mut self, until: Instant) -> Result<Followed<TakenItem>> {
-        loop {
-            self.waiter.wait(until).await;
+    pub async fn read_until(
+        &mut self,
+        until: Instant,
+    ) -> Result<(Vec<TakenItem>, Option<Vec<u8>>)> {
+        while self.waiter.wait(until).await {
             let found = match self.first.take() {
                 Some(first) => first,
                 None => self.read().await?,
             };
             let is_cut_off = found.next.is_some() && found.end.is_none();
             if !found.items.is_empty() || is_cut_off {
-                return Ok(found);
+                return Ok((found.items, found.next));
             }
             if found.next.is_none() {
                 self.waiter.found_nothing(found.topic, found.again_at);
             }
             if self.waiter.is_over(until) {
-                return Ok(found);
+                return Ok((found.items, found.next));
             }
             if found.next.is_some() {
                 yield_now().await; // Nothing of what was looked through so far is for this one.
             }
         }
+        Ok((Vec::new(), None))
     }
 }

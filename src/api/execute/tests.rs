@@ -16,6 +16,7 @@ mod kinds;
 mod parts;
 mod scopes;
 mod signed;
+mod waiting;
 
 use super::*;
 use crate::api::audit::{AuditEntry, AuditOutcome};
@@ -152,7 +153,10 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let store = Store::in_memory(Clock::system(), &[]);
+        Self::over(Store::in_memory(Clock::system(), &[])).await
+    }
+
+    async fn over(store: Store) -> Self {
         let (_running, stopping) = watch::channel(false);
         let config = outside::ClientConfig { allow_private: vec![], extra_roots_pem: None };
         let executor = Arc::new(Executor::new(ExecutorConfig {

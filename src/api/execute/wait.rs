@@ -12,7 +12,7 @@ use crate::api::action::{Readiness, TakenItem, TakenPage, WaitAction};
 use crate::base::{Id, Result};
 use crate::store::View;
 
-/// Polls at least this often, with or without a signal.
+/// Polls at least this often, with or without a signal; more rarely over a store that is elsewhere.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for the first items, up to the time in the request.
@@ -75,7 +75,7 @@ impl ItemStream {
             }
             Source::Followed(follower) => {
                 let found = follower.read_until(until).await;
-                (found.map(|found| found.items), &follower.context)
+                (found.map(|(items, _)| items), &follower.context)
             }
         };
         match items {
@@ -120,8 +120,7 @@ impl LongPoll {
     /// Takes the items there are, waiting for some until `until` or until the process stops. Items
     /// that were `shown` by the previous poll and are unchanged (`peek`) are left out.
     async fn take_until(&mut self, until: Instant, shown: &mut Vec<Value>) -> Result<TakenPage> {
-        loop {
-            self.waiter.wait(until).await;
+        while self.waiter.wait(until).await {
             let poll = self.poll().await?;
             if poll.ready {
                 let mut taken = self.take().await?;
@@ -132,9 +131,10 @@ impl LongPoll {
             }
             self.waiter.found_nothing(poll.topic, poll.again_at);
             if self.waiter.is_over(until) {
-                return Ok(TakenPage { items: Vec::new(), next_cursor: None });
+                break;
             }
         }
+        Ok(TakenPage { items: Vec::new(), next_cursor: None })
     }
 }
 

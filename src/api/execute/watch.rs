@@ -32,12 +32,16 @@ pub async fn watch(context: &RequestContext, operation: &WatchAction) -> Result<
     };
     let until = Instant::now() + Duration::from_secs(operation.wait_secs);
     let mut waiter = Waiter::new(executor, POLL_INTERVAL);
+    let mut known = None;
     loop {
-        waiter.wait(until).await;
-        let (topic, tag, other) = poll().await?;
+        let (topic, tag, other) = match known.take() {
+            Some((topic, tag)) if !waiter.wait(until).await => (topic, tag, None),
+            _ => poll().await?,
+        };
         if other.is_some() || waiter.is_over(until) {
             return Ok(Response::tagged(tag, other.map(Body::Json)));
         }
         waiter.found_nothing(topic, None);
+        known = Some((topic, tag));
     }
 }

@@ -12,8 +12,7 @@ pub fn examine_store(url: &PostgresUrl, own: &Startup) -> Vec<Finding> {
     let mut found = Findings::default();
     match Durability::of(url) {
         Ok(durability) => {
-            let state = if durability.is_replicated() { "replicated" } else { "not replicated" };
-            let version = &durability.version;
+            let (version, state) = (&durability.version, durability.replication());
             found.ok("store", format!("{}: PostgreSQL {version}, {state}", url.shown()));
             for remark in durability.remarks() {
                 found.warn("store", remark, "change the settings of the database server");

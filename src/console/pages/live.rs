@@ -60,8 +60,8 @@ async fn open(visit: &Visit) -> Result<Reply> {
             }
             sleep(PAUSE).await;
             next = tokio::select! {
-                () = changes.notified() => Some(CHANGED),
-                () = access.notified() => None,
+                _ = changes.notified() => Some(CHANGED),
+                _ = access.notified() => None,
                 () = sleep(HEARTBEAT) => Some(ALIVE),
                 () = sleep_until(end) => return,
                 () = executor.stopped() => return,

@@ -89,6 +89,7 @@ struct Storage {
     failed_commits: u64,
     failed_checkpoints: u64,
     replicated: Nullable<bool>,
+    writes_refused: bool,
 }
 
 /// One of several servers.

@@ -8,7 +8,7 @@ use super::optimistic::Budget;
 use super::reader::Reader;
 use super::snapshot::{NextReader, Snapshot};
 use super::writes::WriteBatch;
-use crate::base::Result;
+use crate::base::{Error, Result};
 
 /// A transaction that an engine runs. It may run several times; the last run counts.
 pub trait Attempt: Send {
@@ -81,6 +81,11 @@ pub trait Engine: Send + Sync {
     /// Returns whether other processes may commit to the same store.
     fn is_shared(&self) -> bool {
         false
+    }
+    /// Returns the error of what needs the storage, while that is elsewhere and cannot be reached: who waited
+    /// for others that wait for it is told so.
+    fn unavailable(&self) -> Option<Error> {
+        None
     }
     /// Runs an attempt on this thread, over the newest durable state, and queues its writes; or
     /// queues a light attempt to be run later, if it would likely conflict. It is completed or given

@@ -50,6 +50,8 @@ pub struct StoreMeters {
     pub refused: Counter,
     /// Answers of a database server that transactions waited for.
     pub round_trips: Counter,
+    /// 1 while writes are refused, since the database server does not finish commits.
+    pub refuses_writes: Gauge,
     /// Attempts that wait for the writer.
     pub queued: Gauge,
     /// The bytes that they are going to write.
@@ -82,6 +84,7 @@ impl Default for StoreMeters {
             conflicts: Counter::default(),
             refused: Counter::default(),
             round_trips: Counter::default(),
+            refuses_writes: Gauge::default(),
             queued: Gauge::default(),
             queued_bytes: Gauge::default(),
             log_bytes: Gauge::default(),
@@ -153,6 +156,11 @@ impl StoreMeters {
         let mut gauge = |name, help, value: u64| {
             families.push(Family::gauge(name, help, value as f64));
         };
+        gauge(
+            "roadstead_store_writes_refused",
+            "Whether writes are refused since the database server does not finish commits",
+            self.refuses_writes.value(),
+        );
         gauge("roadstead_queue_length", "Transactions waiting for the writer", self.queued.value());
         gauge(
             "roadstead_queue_bytes",

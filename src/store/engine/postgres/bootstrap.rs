@@ -143,6 +143,7 @@ impl Shared {
         previous: Option<&str>,
     ) -> Result<(), Failure> {
         self.own_transaction(connection, BEGIN_WRITE, |connection| {
+            self.require_member(connection)?;
             put(connection, KEY_ROW, key_check)?;
             match previous {
                 Some(previous) => put(connection, PREVIOUS_ROW, previous),
@@ -153,7 +154,10 @@ impl Shared {
 
     /// Notes that the store is full and can be used.
     pub(super) fn complete(&self, connection: &mut Connection) -> Result<(), Failure> {
-        self.own_transaction(connection, BEGIN_WRITE, |connection| remove(connection, FILLING_ROW))
+        self.own_transaction(connection, BEGIN_WRITE, |connection| {
+            self.require_member(connection)?;
+            remove(connection, FILLING_ROW)
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, NoTls, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
 
 use super::failure::Failure;
 use super::membership::{Member, TABLE};
@@ -25,8 +25,9 @@ pub const STATEMENT_TIME: Duration = Duration::from_secs(8);
 /// How long opening a connection may take, over all hosts.
 const OPEN_TIME: Duration = Duration::from_secs(10);
 
-/// How long one host may take.
+/// How long one address of a host may take, and how short that becomes if there are many.
 const HOST_TIME: Duration = Duration::from_secs(3);
+const MIN_HOST_TIME: Duration = Duration::from_secs(1);
 
 /// Rows to write: the numbers of their tables, keys and values.
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
@@ -46,6 +47,8 @@ pub struct Connection {
     slots: Arc<Slots>,
     /// When it was last put back into the pool.
     pub used_at: Instant,
+    /// Since which choice of a server it was opened (see [`PostgresUrl::choice`]).
+    pub choice: u64,
     warned: Arc<AtomicBool>,
     driver: AbortHandle,
 }
@@ -80,7 +83,10 @@ impl Connector {
 
     /// Opens a connection and prepares its statements. Blocks.
     pub fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
-        let raw = self.connect_raw(deadline)?;
+        self.prepare(self.connect_raw(deadline)?)
+    }
+
+    fn prepare(&self, raw: RawConnection) -> Result<Connection, Failure> {
         let time = STATEMENT_TIME;
         raw.run(raw.client.batch_execute(SAFETY), time)?;
         // Another database may not know them.
@@ -89,7 +95,7 @@ impl Connector {
             Err(failure) => return Err(failure),
         }
         let statements = raw.run(Statements::prepare(&raw.client), time)?;
-        let RawConnection { client, warned, driver } = raw;
+        let RawConnection { client, choice, warned, driver } = raw;
         let slots = self.slots.clone();
         Ok(Connection {
             client,
@@ -97,6 +103,7 @@ impl Connector {
             slot: None,
             slots,
             used_at: Instant::now(),
+            choice,
             warned,
             driver,
         })
@@ -127,37 +134,49 @@ impl Connector {
             Some(Err(error)) => return Err(Failure::Unavailable(error.to_string())),
             Some(Ok(Err(_))) | None => return Err(in_time()),
         };
-        if let Some(schema) = &self.schema {
-            let set = format!("SET search_path TO \"{schema}\"");
-            opened.run(opened.client.batch_execute(&set), STATEMENT_TIME)?;
-        }
+        self.set_schema(&opened)?;
         Ok(opened)
+    }
+
+    fn set_schema(&self, raw: &RawConnection) -> Result<(), Failure> {
+        let Some(schema) = &self.schema else { return Ok(()) };
+        let set = format!("SET search_path TO \"{schema}\"");
+        raw.run(raw.client.batch_execute(&set), STATEMENT_TIME)
+    }
+
+    /// Opens a connection to this one alone, which hangs for no longer than one address may take. Blocks.
+    pub fn connect_to(&self, config: Config) -> Result<Connection, Failure> {
+        let url = self.url.clone();
+        let opening = self.runtime.spawn(async move {
+            tokio::time::timeout(HOST_TIME, open_at(&url, &config, None)).await
+        });
+        let raw = match wait(opening, Instant::now() + HOST_TIME) {
+            Some(Ok(Ok(opened))) => opened.map_err(|error| Failure::of(&error))?,
+            _ => return Err(in_time()),
+        };
+        self.set_schema(&raw)?;
+        self.prepare(raw)
     }
 }
 
-/// Opens a connection to the first host that accepts writes.
+/// Opens a connection to the first host that accepts writes, at the first of its addresses that does.
 async fn open(
     url: &PostgresUrl,
     on_notification: Option<OnNotification>,
 ) -> Result<RawConnection, Failure> {
     let mut last = in_time();
-    for (host, config) in url.each() {
-        let opening = async {
-            match url.tls.clone() {
-                None => {
-                    let (client, own) = config.connect(NoTls).await?;
-                    Ok(drive(client, own, on_notification.clone()))
-                }
-                Some(tls) => {
-                    let (client, own) = config.connect(tls).await?;
-                    Ok(drive(client, own, on_notification.clone()))
-                }
+    let choice = url.choice();
+    let targets = url.targets().await;
+    let time = OPEN_TIME / u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
+    let time = time.clamp(MIN_HOST_TIME, HOST_TIME);
+    for (target, config) in targets {
+        let opening = open_at(url, &config, on_notification.clone());
+        let failure = match tokio::time::timeout(time, opening).await {
+            Ok(Ok(opened)) if url.prefer(target, choice) => {
+                return Ok(RawConnection { choice, ..opened });
             }
-        };
-        let failure = match tokio::time::timeout(HOST_TIME, opening).await {
-            Ok(Ok(opened)) => {
-                url.prefer(host);
-                return Ok(opened);
+            Ok(Ok(_)) => {
+                return Err(Failure::Unavailable("another server was chosen meanwhile".into()));
             }
             Ok(Err(error)) => match Failure::of(&error) {
                 failure @ (Failure::Refused(_) | Failure::Crowded(_)) => failure,
@@ -171,6 +190,23 @@ async fn open(
         }
     }
     Err(last)
+}
+
+async fn open_at(
+    url: &PostgresUrl,
+    config: &Config,
+    on_notification: Option<OnNotification>,
+) -> Result<RawConnection, tokio_postgres::Error> {
+    match url.tls.clone() {
+        None => {
+            let (client, own) = config.connect(NoTls).await?;
+            Ok(drive(client, own, on_notification))
+        }
+        Some(tls) => {
+            let (client, own) = config.connect(tls).await?;
+            Ok(drive(client, own, on_notification))
+        }
+    }
 }
 
 fn in_time() -> Failure {
@@ -191,6 +227,7 @@ fn with_causes(error: &tokio_postgres::Error) -> String {
 /// A connection before its statements are prepared.
 pub struct RawConnection {
     pub client: Client,
+    choice: u64,
     warned: Arc<AtomicBool>,
     driver: AbortHandle,
 }
@@ -235,7 +272,7 @@ where
             }
         }
     });
-    RawConnection { client, warned, driver: driving.abort_handle() }
+    RawConnection { client, choice: 0, warned, driver: driving.abort_handle() }
 }
 
 /// Waits for what a client does, at most so long.

@@ -41,6 +41,8 @@ pub struct Durability {
     /// `max_pred_locks_per_relation`: if it is negative, the part of those per transaction that it is,
     /// less one.
     pub max_pred_locks_per_relation: String,
+    /// Whether the URL declares that the service replicates below the database, which no setting shows.
+    pub is_replicated_below: bool,
     /// How far the clock of this machine is ahead of the database server's; negative if it is behind.
     pub clock_ahead_millis: i64,
 }
@@ -56,14 +58,14 @@ impl Durability {
         let raw = connector.connect_raw(Instant::now() + OPEN_TIME);
         let read = raw.and_then(|raw| {
             raw.run(raw.client.batch_execute(SAFETY), STATEMENT_TIME)?;
-            Durability::read(&raw.client)
+            Durability::read(&raw.client, url)
         });
         runtime.shutdown_background();
         read.map_err(|failure| failure.error())
     }
 
     /// Reads the settings, on a connection that has set its own.
-    pub(super) fn read(client: &Client) -> Result<Self, Failure> {
+    pub(super) fn read(client: &Client, url: &PostgresUrl) -> Result<Self, Failure> {
         let sql = "SELECT coalesce(current_setting('server_version', true), ''), \
              coalesce(current_setting('fsync', true), ''), \
              coalesce(current_setting('synchronous_standby_names', true), ''), \
@@ -83,18 +85,33 @@ impl Durability {
                 max_pred_locks_per_transaction: text(row, 3).ok()?,
                 synchronous_commit: text(row, 4).ok()?,
                 max_pred_locks_per_relation: text(row, 5).ok()?,
+                is_replicated_below: url.is_replicated_below,
                 clock_ahead_millis: asked_at.millis() + between - row.try_get::<_, i64>(6).ok()?,
             })
         });
         settings.ok_or_else(|| Failure::Refused(Error::internal("the settings cannot be read")))
     }
 
-    /// Returns whether a commit is on a second server before it is acknowledged; it waits for as long
-    /// as no standby answers.
+    /// Returns whether a commit is on a second server before it is acknowledged, where it waits for as long
+    /// as no standby answers; or on the second machine of a service that is declared to see to that itself,
+    /// as far as commits wait for its storage.
     pub fn is_replicated(&self) -> bool {
-        !self.synchronous_standby_names.trim().is_empty()
+        (self.has_standbys() || self.is_replicated_below)
             && self.fsync != "off"
             && self.commits_wait()
+    }
+
+    fn has_standbys(&self) -> bool {
+        !self.synchronous_standby_names.trim().is_empty()
+    }
+
+    /// Says whether it is replicated, and how that is known.
+    pub fn replication(&self) -> &'static str {
+        match (self.is_replicated(), self.has_standbys()) {
+            (false, _) => "not replicated",
+            (true, true) => "replicated",
+            (true, false) => "replicated below the database, as the URL declares",
+        }
     }
 
     /// Returns whether what every connection sets is so: a pooler that gives each transaction to
@@ -133,7 +150,8 @@ impl Durability {
             remarks.push(
                 "the store is not replicated: if the database server is lost, so is what was \
                  written since its last backup, and a standby that is promoted may lack the last \
-                 acknowledged writes; set synchronous_standby_names"
+                 acknowledged writes; set synchronous_standby_names, or add replicated=storage to the URL \
+                 of a service that replicates below the database"
                     .into(),
             );
         }
@@ -187,6 +205,7 @@ mod tests {
             synchronous_standby_names: "FIRST 1 (b)".into(),
             max_pred_locks_per_transaction: "1024".into(),
             max_pred_locks_per_relation: "10000".into(),
+            is_replicated_below: false,
             clock_ahead_millis: -5000,
         };
         assert!(safe.is_replicated() && safe.remarks().is_empty());
@@ -232,6 +251,20 @@ mod tests {
         for commit in ["off", "local", "remote_write", ""] {
             let other = Durability { synchronous_commit: commit.into(), ..safe.clone() };
             assert!(!other.is_replicated(), "{commit}");
+        }
+        // What is declared is no standby, and does not make up for commits that do not wait.
+        let declared = Durability {
+            synchronous_standby_names: String::new(),
+            is_replicated_below: true,
+            ..safe.clone()
+        };
+        assert!(declared.is_replicated() && declared.remarks().is_empty());
+        assert!(declared.replication().contains("as the URL declares"));
+        for unsafe_one in [
+            Durability { fsync: "off".into(), ..declared.clone() },
+            Durability { synchronous_commit: "off".into(), ..declared.clone() },
+        ] {
+            assert_eq!(unsafe_one.replication(), "not replicated");
         }
         // A database that does not know the setting is not taken at its word.
         assert!(!Durability::default().is_replicated());

@@ -76,7 +76,9 @@ impl Failure {
             Failure::Blocked => commits_hang(),
             Failure::Unavailable(why) | Failure::Crowded(why) => unavailable().detail(why),
             Failure::Stale => unavailable().detail("the slot is another one"),
-            Failure::Removed => unavailable().detail("this server was removed from the store"),
+            Failure::Removed => {
+                unavailable().detail("others have removed this process from the store")
+            }
             Failure::Fenced => unavailable().detail(LEASE_LOST),
             Failure::TooLong => too_long(),
             Failure::Refused(error) => error.clone(),

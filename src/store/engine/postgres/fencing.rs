@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::super::{Attempt, Engine, Reader, Snapshot, StoreMeters, Terms};
 use super::membership::Member;
 use super::shared::Shared;
-use crate::base::Result;
+use crate::base::{Error, Result};
 
 /// An engine whose commits need the lease.
 pub struct FencedEngine {
@@ -36,6 +36,10 @@ impl Engine for FencedEngine {
 
     fn is_shared(&self) -> bool {
         self.shared.notifies_nodes
+    }
+
+    fn unavailable(&self) -> Option<Error> {
+        self.shared.pool.unavailable()
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {

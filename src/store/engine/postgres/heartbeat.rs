@@ -29,6 +29,9 @@ const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
 /// What a server leaves when it is killed is taken over within ten seconds.
 const _: () = assert!(FAILURE_TIMEOUT.as_secs() + OBSERVE_INTERVAL.as_secs() < 10);
 
+/// A heartbeat that fails only after so long hangs. Locks are waited for as long.
+const HANG_TIME: Duration = Duration::from_secs(4);
+
 /// Pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -100,14 +103,18 @@ impl HeartbeatLoop {
             if Instant::now() < next {
                 continue;
             }
-            let connection = shared.pool.take(false, Instant::now() + HEARTBEAT_INTERVAL);
+            let begun = Instant::now();
+            let connection = shared.pool.take(false, begun + HEARTBEAT_INTERVAL);
             let ran = connection.and_then(|mut connection| {
                 self.run_due(&shared, &mut connection)?;
                 shared.pool.put(connection);
                 Ok(())
             });
             match ran {
-                Ok(()) => self.is_away = false,
+                Ok(()) => {
+                    self.is_away = false;
+                    shared.pool.set_away(false);
+                }
                 Err(Failure::Removed) => {
                     shared.removed();
                     return;
@@ -122,6 +129,10 @@ impl HeartbeatLoop {
                         // Its own row is locked, by the heartbeat before: that is not finished.
                         Failure::Blocked => shared.note_blocked(),
                         _ => {}
+                    }
+                    // An old primary can be reached, but waits for the standby that was promoted.
+                    if begun.elapsed() >= HANG_TIME {
+                        shared.look_elsewhere(&self.own);
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(

@@ -31,6 +31,15 @@ impl Member {
         Ok(changed == 1)
     }
 
+    /// Returns whether its row is still there.
+    pub fn is_there(&self, connection: &Connection) -> Result<bool, Failure> {
+        let rows = connection.query_once(
+            "SELECT 1 FROM kv WHERE tbl = $1 AND key = $2 AND value = $3",
+            &[&TABLE, &self.key, &self.value],
+        )?;
+        Ok(!rows.is_empty())
+    }
+
     /// Removes its row with its heartbeat and its slots: no commit of it can succeed from here on.
     /// Returns whether the row was there.
     pub fn remove(&self, connection: &Connection) -> Result<bool, Failure> {

@@ -19,6 +19,7 @@
 //! | transactions | [`shared`], [`queue`], [`group`], [`attempts`], [`reader`], [`building`], [`access`] |
 //! | commits that are not answered | [`slot`], [`resolving`] |
 //! | members | [`membership`], [`member_rows`], [`joining`], [`heartbeat`], [`failure_detector`] |
+//! | another server than the one that hangs | [`elsewhere`] |
 //! | nodes from outside | [`node_list`] |
 //! | the lease | [`fencing`] |
 //! | notifications | [`notifications`], [`notifier`], [`missed_notifications`] |
@@ -29,6 +30,7 @@ mod bootstrap;
 mod building;
 mod connection;
 mod durability;
+mod elsewhere;
 mod failure;
 mod failure_detector;
 mod fencing;
@@ -80,7 +82,6 @@ use connection::{Connection, Connector, STATEMENT_TIME};
 use failure::Failure;
 use heartbeat::Heartbeat;
 use notifier::Notifier;
-use pool::Pool;
 use reader::{Kind, TransactionReader};
 use shared::{OPEN_TIME, Shared, start_runtime};
 
@@ -208,7 +209,8 @@ impl Postgres {
     pub fn durability(&self) -> Result<Durability> {
         let connection = self.shared.pool.take(false, Instant::now() + READ_TIME);
         let read = connection.and_then(|connection| {
-            let read = Durability::read(&connection.client)?;
+            let url = &self.shared.pool.connector.url;
+            let read = Durability::read(&connection.client, url)?;
             self.shared.pool.put(connection);
             Ok(read)
         });
@@ -250,6 +252,10 @@ impl Engine for Postgres {
 
     fn is_shared(&self) -> bool {
         self.shared.notifies_nodes
+    }
+
+    fn unavailable(&self) -> Option<Error> {
+        self.shared.pool.unavailable()
     }
 
     fn submit(&self, attempt: Box<dyn Attempt>, terms: Terms) -> Result<()> {
@@ -332,7 +338,7 @@ impl Shared {
     fn begin_snapshot(self: &Arc<Self>) -> Snapshot {
         let shared = self.clone();
         Snapshot::Pending(Box::pin(async move {
-            let permit = Pool::reader_permit(shared.pool.readers()).await?;
+            let permit = shared.pool.reader_permit().await?;
             Ok(shared.snapshot(Some(permit)))
         }))
     }

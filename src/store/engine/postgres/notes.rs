@@ -53,6 +53,7 @@ impl Postgres {
     pub fn set_note(&self, name: &str, text: &str) -> Result<()> {
         self.with_connection(|connection| {
             let set = |connection: &Connection| {
+                self.shared.require_member(connection)?;
                 connection.change_once(
                     "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3) \
                      ON CONFLICT (tbl, key) DO UPDATE SET value = excluded.value",
@@ -60,6 +61,18 @@ impl Postgres {
                 )
             };
             self.shared.own_transaction(connection, BEGIN_WRITE, set).map(drop)
+        })
+    }
+
+    /// Requires that nobody has taken the store over from this process, its owner or one of its nodes: what
+    /// it has read until now is all there is, if it is the owner. Blocks.
+    ///
+    /// # Errors
+    /// If others have removed it, or that cannot be read.
+    pub fn require_membership(&self) -> Result<()> {
+        self.with_connection(|connection| {
+            let require = |connection: &Connection| self.shared.require_member(connection);
+            self.shared.own_transaction(connection, BEGIN_WRITE, require)
         })
     }
 

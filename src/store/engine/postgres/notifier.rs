@@ -82,7 +82,7 @@ fn listen_and_notify(shared: &Arc<Shared>) -> Result<(), Failure> {
             shared.receive(text);
         }
     });
-    let deadline = Instant::now() + STATEMENT_TIME;
+    let (deadline, choice) = (Instant::now() + STATEMENT_TIME, shared.pool.choice());
     let raw = shared.pool.connector.connect_listening(deadline, Some(on_notification))?;
     raw.run(raw.client.batch_execute(&format!("LISTEN \"{channel}\"")), STATEMENT_TIME)?;
     let notify = raw.run(raw.client.prepare("SELECT pg_notify($1, $2)"), STATEMENT_TIME)?;
@@ -97,6 +97,9 @@ fn listen_and_notify(shared: &Arc<Shared>) -> Result<(), Failure> {
             return Ok(());
         } else {
             require_open(&raw)?;
+        }
+        if shared.pool.choice() != choice {
+            return Err(Failure::Unavailable("another server is used".into()));
         }
     }
 }

@@ -3,13 +3,14 @@
 //! Snapshots that tasks await, snapshots of threads that block, and attempts have each a number of
 //! their own, so that none of them can keep another from ending.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::{Connection, Connector};
-use super::failure::Failure;
+use super::failure::{Failure, unavailable};
 use super::waiting::wait;
 use crate::base::{Error, Result};
 
@@ -33,6 +34,8 @@ pub struct Pool {
     idle: Mutex<Vec<Connection>>,
     readers: Arc<Semaphore>,
     blocking: Arc<Semaphore>,
+    /// Whether no server could be reached when one was needed last.
+    is_away: AtomicBool,
 }
 
 impl Pool {
@@ -43,6 +46,7 @@ impl Pool {
             idle: Mutex::default(),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
             blocking: Arc::new(Semaphore::new(MAX_BLOCKING)),
+            is_away: AtomicBool::default(),
         }
     }
 
@@ -64,14 +68,45 @@ impl Pool {
             at.map(|at| idle.swap_remove(at))
         };
         drop(closed);
-        found.map_or_else(|| self.connector.connect(deadline), Ok)
+        found.map_or_else(|| self.connect(deadline), Ok)
+    }
+
+    fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
+        let opened = self.connector.connect(deadline);
+        match &opened {
+            Err(Failure::Unavailable(_)) => self.set_away(true),
+            Err(_) => {}
+            Ok(_) => self.set_away(false),
+        }
+        opened
+    }
+
+    /// Notes whether a server can be reached.
+    pub fn set_away(&self, is_away: bool) {
+        self.is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    /// Returns the error of what needs a server, while none can be reached.
+    pub fn unavailable(&self) -> Option<Error> {
+        self.is_away.load(Ordering::Relaxed).then(unavailable)
+    }
+
+    /// The number of the choice of a server, of which the connections are that are used.
+    pub fn choice(&self) -> u64 {
+        self.connector.url.choice()
     }
 
     /// Takes a connection back. Its transaction has ended, or is being rolled back.
     pub fn put(&self, mut connection: Connection) {
-        if connection.is_open() {
+        let mut idle = self.idle();
+        // Looked at under the lock: who chooses another server clears the pool after that, so that none of
+        // the one before is left in it.
+        if connection.is_open() && connection.choice == self.choice() {
             connection.used_at = Instant::now();
-            self.idle().push(connection);
+            idle.push(connection);
+        } else {
+            drop(idle);
+            drop(connection);
         }
     }
 
@@ -93,16 +128,11 @@ impl Pool {
     ///
     /// # Errors
     /// 503 if too many have one.
-    pub async fn reader_permit(readers: Arc<Semaphore>) -> Result<OwnedSemaphorePermit> {
-        match tokio::time::timeout(MAX_WAIT, readers.acquire_owned()).await {
+    pub async fn reader_permit(&self) -> Result<OwnedSemaphorePermit> {
+        match tokio::time::timeout(MAX_WAIT, self.readers.clone().acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(too_many()),
+            _ => Err(self.too_many()),
         }
-    }
-
-    /// The permits of [`Pool::reader_permit`].
-    pub fn readers(&self) -> Arc<Semaphore> {
-        self.readers.clone()
     }
 
     /// Waits until a thread that blocks may have a connection.
@@ -112,11 +142,32 @@ impl Pool {
     pub fn blocking_permit(&self) -> Result<OwnedSemaphorePermit> {
         match wait(self.blocking.clone().acquire_owned(), Instant::now() + MAX_WAIT) {
             Some(Ok(permit)) => Ok(permit),
-            _ => Err(too_many()),
+            _ => Err(self.too_many()),
         }
+    }
+
+    /// Why there is no room: those before wait for a server that is away, or they are many.
+    fn too_many(&self) -> Error {
+        let many = || Error::busy("overloaded", "too many requests wait for the database", 1);
+        self.unavailable().unwrap_or_else(many)
     }
 }
 
-fn too_many() -> Error {
-    Error::busy("overloaded", "too many requests wait for the database", 1)
+#[cfg(test)]
+mod tests {
+    use super::super::url::PostgresUrl;
+    use super::*;
+
+    #[test]
+    fn who_finds_no_room_is_told_whether_the_server_is_away() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let url = PostgresUrl::parse("postgres://a@127.0.0.1:1/b").unwrap();
+        let pool = Pool::new(Connector::new(url, None, runtime.handle().clone()));
+        assert_eq!(pool.too_many().code(), "overloaded");
+        let soon = Instant::now() + Duration::from_secs(5);
+        assert!(matches!(pool.take(false, soon), Err(Failure::Unavailable(_))));
+        assert_eq!(pool.too_many().code(), "store_unavailable");
+        pool.set_away(false);
+        assert_eq!(pool.too_many().code(), "overloaded");
+    }
 }

@@ -161,6 +161,7 @@ impl Shared {
                  synchronous standby away?"
             );
             // They wait for groups that do not end.
+            self.meters.refuses_writes.set(1);
             self.give_up(self.queue.remove(|_| true));
         }
     }
@@ -168,7 +169,17 @@ impl Shared {
     /// Notes that a heartbeat was committed.
     pub fn note_committed(&self) {
         if self.commits_hang.swap(false, Ordering::Relaxed) {
+            self.meters.refuses_writes.set(0);
             tracing::info!("commits are finished again");
+        }
+    }
+
+    /// Requires that this process is still a member of the store, if it is one, in the transaction that is
+    /// under way: it cannot be committed if others remove the member meanwhile, since it has read its row.
+    pub fn require_member(&self, connection: &Connection) -> Result<(), Failure> {
+        match &self.member {
+            Some(own) if !own.is_there(connection)? => Err(Failure::Removed),
+            _ => Ok(()),
         }
     }
 
@@ -218,7 +229,9 @@ impl Shared {
         }
         let waiting = Waiting::new(attempt, terms, lease);
         if terms.budget == Budget::LIGHT {
-            return self.queue.push(waiting);
+            // The queue is full of what waits for a server that is away, or it is long.
+            let away = |full| self.pool.unavailable().unwrap_or(full);
+            return self.queue.push(waiting).map_err(away);
         }
         if self.queue.is_closed() {
             return Err(too_many_wait());

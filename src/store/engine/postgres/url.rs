@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -13,6 +12,9 @@ use super::tls::Tls;
 
 /// How long connecting to one address may take: several are tried within the time of a request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long the addresses of a name are looked up.
+const LOOKUP_TIME: Duration = Duration::from_secs(2);
 
 /// A connection whose peer is gone is noticed after this time: a statement that waits is given up
 /// before that.
@@ -25,8 +27,26 @@ pub struct PostgresUrl {
     pub(super) config: Config,
     /// `None`: connections are not encrypted.
     pub(super) tls: Option<Tls>,
-    /// The host that was the right one last.
-    last: Arc<AtomicUsize>,
+    /// Whether the service is declared to replicate below the database, which no setting shows.
+    pub(super) is_replicated_below: bool,
+    /// The one that was the right one last.
+    last: Arc<Mutex<Preferred>>,
+}
+
+/// What connections are opened to first.
+#[derive(Clone, Copy, Default)]
+struct Preferred {
+    target: Option<Target>,
+    /// How often one was chosen while the one before accepted connections.
+    choice: u64,
+}
+
+/// What a connection is opened to: a host by its number, at one of the addresses of its name, if that has
+/// been looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    host: usize,
+    address: Option<IpAddr>,
 }
 
 /// What a URL has to look like.
@@ -38,7 +58,8 @@ impl PostgresUrl {
     ///
     /// `sslmode` is `disable`, `require` or `verify-full`; the last two both verify the
     /// certificate, against Mozilla's roots or the PEM file `sslrootcert`. Without it connections
-    /// are encrypted, except to this machine.
+    /// are encrypted, except to this machine. `replicated=storage` declares that the service replicates
+    /// below the database.
     ///
     /// # Errors
     /// What is wrong with it, without repeating it.
@@ -51,12 +72,14 @@ impl PostgresUrl {
         if address.matches('@').count() > 1 {
             return Err(FORM.into());
         }
-        let (mut mode, mut roots) = (None, None);
+        let (mut mode, mut roots, mut is_replicated_below) = (None, None, false);
         let mut others = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             match &*name {
                 "sslmode" => mode = Some(value.into_owned()),
                 "sslrootcert" => roots = Some(value.into_owned()),
+                "replicated" if value == "storage" => is_replicated_below = true,
+                "replicated" => return Err("replicated must be storage, or left out".into()),
                 _ => others.push((name.into_owned(), value.into_owned())),
             }
         }
@@ -80,7 +103,51 @@ impl PostgresUrl {
             .keepalives_interval(Duration::from_secs(2))
             .keepalives_retries(3)
             .application_name("roadstead");
-        Ok(PostgresUrl { config, tls, last: Arc::default() })
+        Ok(PostgresUrl { config, tls, is_replicated_below, last: Arc::default() })
+    }
+
+    fn last(&self) -> MutexGuard<'_, Preferred> {
+        self.last.lock().expect("no thread panics while holding it")
+    }
+
+    /// Returns what was the right one last.
+    pub(super) fn preferred(&self) -> Option<Target> {
+        self.last().target
+    }
+
+    /// Returns how often one was chosen while the one before accepted connections. Only connections that were
+    /// opened since the last time are to be used.
+    pub(super) fn choice(&self) -> u64 {
+        self.last().choice
+    }
+
+    /// Returns what to try, one by one: each host at each address of its name, with the address alone;
+    /// first the one that was the right one last. Each address has a time of its own: one that never answers
+    /// would use up that of the host.
+    pub(super) async fn targets(&self) -> Vec<(Target, Config)> {
+        let last = self.preferred();
+        let each = self.each().into_iter();
+        let lookups = each.map(|(host, config)| {
+            let found = tokio::spawn(addresses(config.clone()));
+            (host, config, found)
+        });
+        let mut targets = Vec::new();
+        for (host, config, found) in lookups.collect::<Vec<_>>() {
+            let found = found.await.unwrap_or_default();
+            if found.is_empty() {
+                targets.push((Target { host, address: None }, config));
+                continue;
+            }
+            targets.extend(found.into_iter().map(|address| {
+                let mut config = config.clone();
+                config.hostaddr(address);
+                (Target { host, address: Some(address) }, config)
+            }));
+        }
+        if let Some(at) = targets.iter().position(|(target, _)| Some(*target) == last) {
+            targets[..=at].rotate_right(1);
+        }
+        targets
     }
 
     /// Returns the address of each host alone, with its number; first the one that was the right one
@@ -88,14 +155,28 @@ impl PostgresUrl {
     /// stopped, or that is cut off after a connection was begun, never answers.
     pub(super) fn each(&self) -> Vec<(usize, Config)> {
         let hosts = self.config.get_hosts();
-        let first = self.last.load(Ordering::Relaxed).min(hosts.len().saturating_sub(1));
+        let last = self.preferred().map_or(0, |target| target.host);
+        let first = last.min(hosts.len().saturating_sub(1));
         let numbers = (first..hosts.len()).chain(0..first);
         numbers.filter_map(|at| Some((at, self.only(at, hosts.get(at)?)))).collect()
     }
 
-    /// Notes the host that was the right one.
-    pub(super) fn prefer(&self, host: usize) {
-        self.last.store(host, Ordering::Relaxed);
+    /// Notes what turned out to be the right one, which was looked for since `choice`. Returns false if
+    /// another was chosen meanwhile, which the one that accepts connections must not undo.
+    #[must_use]
+    pub(super) fn prefer(&self, target: Target, choice: u64) -> bool {
+        let mut last = self.last();
+        let is_current = last.choice == choice;
+        if is_current {
+            last.target = Some(target);
+        }
+        is_current
+    }
+
+    /// Chooses another than the one that accepts connections.
+    pub(super) fn choose(&self, target: Target) {
+        let mut last = self.last();
+        *last = Preferred { target: Some(target), choice: last.choice + 1 };
     }
 
     fn only(&self, at: usize, host: &Host) -> Config {
@@ -163,8 +244,28 @@ impl PostgresUrl {
         for ((host, _), port) in self.places().iter().zip(ports) {
             config.host(host).hostaddr(IpAddr::V4(Ipv4Addr::LOCALHOST)).port(*port);
         }
-        PostgresUrl { config, tls: self.tls.clone(), last: Arc::default() }
+        PostgresUrl { config, last: Arc::default(), ..self.clone() }
     }
+}
+
+/// The addresses of the only host of `config`, if it is a name without one.
+async fn addresses(config: Config) -> Vec<IpAddr> {
+    let Some(Host::Tcp(name)) = config.get_hosts().first() else { return Vec::new() };
+    if name.parse::<IpAddr>().is_ok() || !config.get_hostaddrs().is_empty() {
+        return Vec::new();
+    }
+    let looked_up = tokio::net::lookup_host((name.as_str(), 0));
+    // If it fails, the driver looks again, and says why.
+    let Ok(Ok(found)) = tokio::time::timeout(LOOKUP_TIME, looked_up).await else {
+        return Vec::new();
+    };
+    let mut addresses = Vec::new();
+    for address in found.map(|found| found.ip()) {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
 }
 
 fn name_of(host: &Host) -> String {
@@ -264,8 +365,49 @@ mod tests {
         let [one, two, three] =
             [("one", 1u16), ("two", 2), ("three", 3)].map(|(name, port)| (name.to_string(), port));
         assert_eq!(order(), [one.clone(), two.clone(), three.clone()]);
-        url.clone().prefer(1);
+        assert!(url.clone().prefer(Target { host: 1, address: None }, 0));
         assert_eq!(order(), [two, three, one]);
+    }
+
+    #[tokio::test]
+    async fn all_addresses_of_a_name_are_tried_first_the_last_right_one() {
+        let url = PostgresUrl::parse("postgres://a:b@localhost:1,192.0.2.7:2/c").unwrap();
+        let targets = url.targets().await;
+        let own = |(target, config): &(Target, Config)| {
+            let addresses = config.get_hostaddrs();
+            assert_eq!(target.address, addresses.first().copied());
+            assert_eq!((config.get_hosts().len(), config.get_ports().len()), (1, 1));
+            target.host == 0 && addresses.iter().all(IpAddr::is_loopback)
+        };
+        let (last, named) = targets.split_last().unwrap();
+        assert!(!named.is_empty() && named.iter().all(own), "{named:?}");
+        assert_eq!((last.0, last.1.get_ports()), (Target { host: 1, address: None }, &[2][..]));
+        assert!(url.prefer(last.0, url.choice()));
+        assert_eq!(url.targets().await[0].0, last.0);
+        let nearest = named.last().unwrap().0;
+        assert!(url.prefer(nearest, url.choice()));
+        assert_eq!(url.targets().await[0].0, nearest);
+    }
+
+    #[test]
+    fn a_connection_that_was_begun_before_another_was_chosen_does_not_undo_that() {
+        let url = PostgresUrl::parse("postgres://a:b@one:1,two:2/c").unwrap();
+        let [one, two] = [0, 1].map(|host| Target { host, address: None });
+        let begun = url.choice();
+        assert!(url.prefer(one, begun));
+        url.choose(two);
+        assert!(!url.prefer(one, begun));
+        assert_eq!(url.preferred(), Some(two));
+        assert!(url.prefer(one, url.choice()), "the chosen one may fail in turn");
+    }
+
+    #[test]
+    fn replication_below_the_database_is_declared_in_the_url() {
+        let parse = |query: &str| PostgresUrl::parse(&format!("postgres://a:b@localhost/c{query}"));
+        assert!(!parse("").unwrap().is_replicated_below);
+        let declared = parse("?replicated=storage&sslmode=disable").unwrap();
+        assert!(declared.is_replicated_below && declared.via(&[7]).is_replicated_below);
+        assert!(parse("?replicated=yes").err().unwrap().contains("must be storage"));
     }
 
     #[test]
