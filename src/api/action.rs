@@ -8,6 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::calls::{Calls, Outcome};
+use super::exchange::StreamAction;
 use super::org_source::OrgHint;
 use super::output::{EncodedOutput, Output};
 use super::request::Principal;
@@ -41,6 +42,8 @@ pub enum Action {
     Watch(WatchAction),
     /// Reads bytes of this media type piece by piece.
     Download(&'static str, BoundDownload),
+    /// Calls another server, whose answer is passed on as it comes.
+    Stream(StreamAction),
 }
 
 /// The time limit of all outgoing calls of an operation together; `None` if it makes none.

@@ -3,6 +3,7 @@
 
 mod action;
 mod calls;
+mod exchange;
 pub mod execute;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -35,6 +36,7 @@ pub use action::{
 };
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
+pub use exchange::{AnyExchange, Exchange, Heard, Prepared, StreamAction};
 pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest, public_url_required};

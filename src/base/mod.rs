@@ -46,7 +46,7 @@ pub use log_limit::LogLimit;
 pub use names::{ArtifactName, Label, Slug, StableKey, VariableName, Version};
 pub use nearest::nearest;
 pub use nullable::Nullable;
-pub use number::{Int, Usd, whole_number};
+pub use number::{Int, Temperature, Usd, whole_number};
 pub(crate) use portable::portable;
 pub use portable::{Exporting, Importing, Portable};
 pub use qr::QrCode;

@@ -58,6 +58,41 @@ impl<const MIN: i64, const MAX: i64> JsonSchema for Int<MIN, MAX> {
     }
 }
 
+/// How freely a model chooses its words: from 0 to 2.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Temperature(f64);
+
+impl Temperature {
+    /// Returns the number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Temperature {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        fn check(number: f64) -> Result<Temperature, String> {
+            if (0.0..=2.0).contains(&number) {
+                Ok(Temperature(number))
+            } else {
+                Err("must be a number from 0 to 2".into())
+            }
+        }
+        checked(deserializer, check, || Temperature(0.0))
+    }
+}
+impl JsonSchema for Temperature {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Temperature".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "number", "minimum": 0, "maximum": 2})
+    }
+}
+
 /// An amount of money in US dollars: not negative, at most a billion, so that sums stay exact to
 /// the cent.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -53,6 +53,18 @@ pub fn content(json: bool, value: &impl Serialize, text: &str) -> Result<(), Fai
     }
 }
 
+/// Whether stdout is a terminal.
+pub fn is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}
+
+/// Prints a part of a text to the terminal, which shows it at once; what is not seen has marks.
+pub fn part(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let text = visible::block(text);
+    write!(out, "{text}").and_then(|()| out.flush()).map_err(Failure::io("stdout"))
+}
+
 /// Prints an error to stderr.
 pub fn error(message: &str) {
     let _ = writeln!(std::io::stderr(), "{}", one_message(&format!("roadstead: {message}")));

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 
 use super::multipart::SentFile;
 use super::strict::List;
-use crate::api::execute::{Arguments, Executor, Preconditions, Request, Response};
+use crate::api::execute::{
+    Arguments, Body, Executor, Preconditions, Request, Response, TextStream,
+};
 use crate::api::{Method, Origin, Uploaded};
 use crate::auth::{RawCredential, Role};
 pub use crate::base::segment;
@@ -114,6 +116,21 @@ impl Api {
     /// Those of the route.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Post, path, body).await
+    }
+
+    /// Posts JSON to a route that passes on what another server says, for a stream of it.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn post_for_text(&self, path: &str, body: Value) -> Result<TextStream> {
+        let (route, params) = self.calls.find(Method::Post, path)?;
+        let arguments = Arguments::Json(self.in_org(body));
+        let call = RouteCall { route: &route, params, target: path, query: "", arguments };
+        let request = Request { is_stream: true, ..self.calls.request(call) };
+        match self.calls.execute(request).await?.body {
+            Body::TextStream(text) => Ok(*text),
+            _ => Err(Error::internal(path)),
+        }
     }
 
     /// The API for one of several calls of a route that a form makes.

@@ -43,6 +43,7 @@ const SOURCES: &[Source] = &[
     script("slug", include_str!("assets/slug.js")),
     script("submit", include_str!("assets/submit.js")),
     script("time", include_str!("assets/time.js")),
+    script("try", include_str!("assets/try.js")),
     Source { name: "icon", extension: "svg", content: include_str!("assets/icon.svg") },
 ];
 

@@ -27,6 +27,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("llm.anthropic", "Anthropic"),
     ("llm.custom", "OpenAI's API"),
     ("llm.google", "Google"),
+    ("llm.ollama", "Ollama"),
     ("llm.openai", "OpenAI"),
     ("llm.openrouter", "OpenRouter"),
     ("media.application/epub+zip", "EPUB"),

@@ -173,7 +173,7 @@ async fn handle(
     };
     observed.endpoint = endpoint_of(route);
     let headers = &head.headers;
-    let is_stream = route.waits() && wants_stream(headers);
+    let is_stream = route.operation.shape.streams() && wants_stream(headers);
     // A stream holds its request for hours: what it needs no more is not kept.
     let signed = head.uri.path_and_query().filter(|_| route.policy.is_signed());
     let mut request = Request {
@@ -217,7 +217,7 @@ async fn handle(
         body::read(route, headers, incoming, &context.bodies, sender).await?;
     request.arguments = arguments;
     request.idempotency_key = idempotency_key(headers, route.method)?;
-    if route.waits() {
+    if route.waits() || route.operation.shape.streams() {
         begin_waiting(head);
     }
     let output = context.executor.execute(request, caller).await.map_err(challenged)?;

@@ -26,6 +26,7 @@ pub fn response(response: execute::Response) -> Response<ResponseBody> {
         Body::Untaken { is_stream: true } => sse::empty_stream(),
         Body::Untaken { is_stream: false } => json_of_unknown_length(),
         Body::Items(event, items) => sse::stream(event, *items),
+        Body::TextStream(text) => sse::text_stream(*text),
         Body::Download(stream) => download(stream),
     };
     let headers = answer.headers_mut();

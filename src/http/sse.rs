@@ -7,11 +7,11 @@ use hyper::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::response_body::{BodyAborted, ResponseBody};
 use crate::api::TakenItem;
-use crate::api::execute::ItemStream;
+use crate::api::execute::{ItemStream, StreamEvent, TextStream};
 use crate::base::Error;
 
 /// The interval of heartbeats.
@@ -21,6 +21,9 @@ const MAX_UNREAD: usize = 4;
 /// A client that takes no event for this long is considered gone, so that the items leased to it
 /// become available to others earlier.
 const MAX_STALL: Duration = Duration::from_secs(5);
+
+/// The same for a client that takes no part of a text: nothing is leased to it, and it may wait for a network.
+const MAX_TEXT_STALL: Duration = Duration::from_secs(30);
 
 type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 
@@ -75,6 +78,45 @@ async fn send(event: &'static str, mut items: ItemStream, events: Events) {
             if events.send_timeout(Ok(frame), MAX_STALL).await.is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// The response that sends parts of a text as they come, and the whole answer at the end.
+pub fn text_stream(text: TextStream) -> Response<ResponseBody> {
+    event_stream(text_events(text))
+}
+
+/// The frames of such a response.
+pub fn text_events(text: TextStream) -> mpsc::Receiver<Result<Bytes, BodyAborted>> {
+    let (events, body) = mpsc::channel(MAX_UNREAD);
+    tokio::spawn(send_text(text, events));
+    body
+}
+
+/// Dropping the text ends what it comes from, so this ends when the client has gone.
+async fn send_text(mut text: TextStream, events: Events) {
+    loop {
+        let next = tokio::select! {
+            next = timeout(HEARTBEAT_INTERVAL, text.next()) => next,
+            () = events.closed() => return,
+        };
+        let (frame, is_last) = match next {
+            Err(_elapsed) => (Bytes::from_static(b": alive\n\n"), false),
+            Ok(None) => return,
+            Ok(Some(StreamEvent::Text(text))) => {
+                let data = json!({"text": text});
+                (Bytes::from(format!("event: delta\ndata: {data}\n\n")), false)
+            }
+            Ok(Some(StreamEvent::Done(answer))) => {
+                // JSON without line breaks.
+                let data = String::from_utf8_lossy(&answer);
+                (Bytes::from(format!("event: done\ndata: {data}\n\n")), true)
+            }
+            Ok(Some(StreamEvent::Failed(error))) => (last_frame(&error), true),
+        };
+        if events.send_timeout(Ok(frame), MAX_TEXT_STALL).await.is_err() || is_last {
+            return;
         }
     }
 }

@@ -145,6 +145,8 @@ pub enum Failure {
     Tls { host: String, reason: String },
     /// The time limit passed; whether the request arrived is unknown.
     TimedOut { host: String, after: Duration },
+    /// Nothing was received for so long of an answer that is read as it comes.
+    Silent { host: String, pause: Duration },
     /// The body is over the limit, `bytes`.
     TooLarge { host: String, bytes: usize },
     /// The connection broke, or the answer is not HTTP/1.1.
@@ -190,6 +192,9 @@ impl fmt::Display for Failure {
                 // The rest of a deadline is rarely a round number.
                 let secs = (after.as_secs_f64() * 10.0).round() / 10.0;
                 write!(f, "{host} gave no complete answer within {secs} s")
+            }
+            Failure::Silent { host, pause } => {
+                write!(f, "{host} sent nothing for {} s", pause.as_secs_f64())
             }
             Failure::TooLarge { host, bytes } => {
                 write!(f, "the answer of {host} is longer than {bytes} bytes")

@@ -8,6 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::http::response::Parts;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -75,9 +76,9 @@ pub struct Outside {
     /// Whether look-ups take what is kept for holders.
     for_holder: bool,
     /// Where the spans of calls go, if anywhere.
-    spans: Option<Arc<Spans>>,
+    pub(super) spans: Option<Arc<Spans>>,
     /// The part of a trace that makes the calls, if there is one.
-    part_of: Option<TraceParent>,
+    pub(super) part_of: Option<TraceParent>,
     /// Sends mail.
     pub mail: Arc<dyn MailSender>,
     /// Starts child processes.
@@ -171,26 +172,9 @@ impl Outside {
     async fn make(&self, call: Call, kept: Option<&IdleConnections>) -> Result<Response, Failure> {
         let limits = call.limits;
         let deadline = Instant::now() + limits.total;
-        let target = Target::parse(&call.url, limits.https_only)?;
-        if is_lookup(&call) && !self.lookups.take(&target.host, self.for_holder) {
-            return Err(Failure::TooOften { host: target.host });
-        }
-        let mut request = request(&target, call)?;
-        if kept.is_none() {
-            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
+        let Begun { target, mut connection, answer, slot: _slot } =
+            self.begin(call, kept, deadline).await?;
         let timed_out = |_| Failure::TimedOut { host: target.host.clone(), after: limits.total };
-
-        let slot = timeout_at(deadline, self.slots.clone().acquire_owned())
-            .await
-            .map_err(|_| Failure::Busy)?
-            .expect("nobody closes the semaphore");
-        let slot = Arc::new(slot);
-
-        let exchange = self.exchange(&target, request, kept, slot.clone());
-        let (mut connection, answer) =
-            timeout_at(deadline, exchange).await.map_err(timed_out)??;
-
         let (head, body) = answer.into_parts();
         let body = match limits.answer {
             BodyLimit::UpTo(bytes) => {
@@ -209,9 +193,36 @@ impl Outside {
                 Vec::new()
             }
         };
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
-        Ok(Response { status: head.status.as_u16(), headers: headers.collect(), body })
+        Ok(response_of(&head, body))
+    }
+
+    /// Sends a call and waits for the head of its answer.
+    pub(super) async fn begin(
+        &self,
+        call: Call,
+        kept: Option<&IdleConnections>,
+        deadline: Instant,
+    ) -> Result<Begun, Failure> {
+        let limits = call.limits;
+        let target = Target::parse(&call.url, limits.https_only)?;
+        if is_lookup(&call) && !self.lookups.take(&target.host, self.for_holder) {
+            return Err(Failure::TooOften { host: target.host });
+        }
+        let mut request = request(&target, call)?;
+        if kept.is_none() {
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        let timed_out = |_| Failure::TimedOut { host: target.host.clone(), after: limits.total };
+
+        let slot = timeout_at(deadline, self.slots.clone().acquire_owned())
+            .await
+            .map_err(|_| Failure::Busy)?
+            .expect("nobody closes the semaphore");
+        let slot = Arc::new(slot);
+
+        let exchange = self.exchange(&target, request, kept, slot.clone());
+        let (connection, answer) = timeout_at(deadline, exchange).await.map_err(timed_out)??;
+        Ok(Begun { target, connection, answer, slot })
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -241,6 +252,22 @@ impl Outside {
     }
 }
 
+/// A call whose answer has begun.
+pub(super) struct Begun {
+    pub target: Target,
+    pub connection: Connection,
+    pub answer: hyper::Response<Incoming>,
+    /// Held until the answer is read.
+    pub slot: Arc<OwnedSemaphorePermit>,
+}
+
+/// An answer with this head and body.
+pub(super) fn response_of(head: &Parts, body: Vec<u8>) -> Response {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+    Response { status: head.status.as_u16(), headers: headers.collect(), body }
+}
+
 /// A client for many calls in a row. Unlike [`Outside`] it uses a connection again, to the address that
 /// was checked when it was opened: for a server that the user of this process has named.
 #[derive(Clone)]
@@ -253,6 +280,11 @@ impl KeptConnections {
     /// A client without connections.
     pub fn new(outside: Outside) -> Self {
         KeptConnections { outside, idle: Arc::default() }
+    }
+
+    /// The client without the connections.
+    pub fn outside(&self) -> &Outside {
+        &self.outside
     }
 
     /// Sends one call, as [`Outside::send`] does, by a connection of an earlier call where there is one.

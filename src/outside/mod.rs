@@ -20,6 +20,7 @@ mod recipients;
 pub mod smtp;
 mod span;
 mod spans;
+mod stream;
 pub mod webhook;
 
 #[cfg(test)]
@@ -34,3 +35,4 @@ pub use many::CallResult;
 pub use otlp::{Service, SpanTarget};
 pub use span::{Side, Span, SpanClock, Spans};
 pub use spans::SpanExporter;
+pub use stream::{AnswerStream, Pauses};

@@ -89,7 +89,7 @@ fn reason(failure: &Failure) -> Option<&'static str> {
         Failure::Address { .. } => Some("address_not_allowed"),
         Failure::Connect { .. } => Some("connection"),
         Failure::Tls { .. } => Some("tls"),
-        Failure::TimedOut { .. } => Some("timeout"),
+        Failure::TimedOut { .. } | Failure::Silent { .. } => Some("timeout"),
         Failure::TooLarge { .. } => Some("answer_too_large"),
         Failure::Protocol { .. } => Some("protocol"),
     }

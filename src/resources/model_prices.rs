@@ -150,6 +150,12 @@ pub fn priced(view: &View, usage: &[NewModelUsage]) -> Result<Vec<ModelUsage>> {
     usage.iter().map(priced).collect()
 }
 
+/// Returns what these tokens cost by the organization's price of this model; `None` if it has none.
+pub fn cost(view: &View, model: &str, input: u64, output: u64) -> Result<Option<f64>> {
+    let Ok(model) = ModelName::parse(model) else { return Ok(None) };
+    Ok(view.get::<ModelPrice>(&model)?.map(|price| price.of(input, output, 0)))
+}
+
 /// Returns what a run cost by what is known; `None` if nothing is.
 pub fn total(usage: &[ModelUsage]) -> Option<f64> {
     usage.iter().filter_map(|part| part.cost_usd).reduce(|sum, cost| sum + cost).map(within_bounds)

@@ -79,6 +79,7 @@ mod system;
 mod tags;
 mod teams;
 mod tools;
+mod trying;
 mod upgrades;
 mod viewers;
 mod wake_table;

@@ -94,7 +94,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Member, Both, "label_change", &["list", "get", "diff", "approve", "deny", "cancel"]),
     (Member, Both, "label_change_approval", &["list"]),
     (Member, Both, "draft", &["list", "get", "save", "publish", "delete"]),
-    (Member, Both, "prompt", &["compile", "render", "preview"]),
+    (Member, Both, "prompt", &["compile", "render", "preview", "try"]),
     // Governance.
     (Member, Both, "policy", &["list", "get"]),
     (Admin, Both, "policy", &["create", "update", "delete"]),

@@ -57,4 +57,5 @@ mod tags;
 mod teamwork;
 mod terminal;
 mod tls;
+mod trying;
 mod waking_commands;

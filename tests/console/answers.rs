@@ -160,6 +160,8 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
     (403, &["/account/second-factor action=begin"]),
     // A name that is missing is of nothing.
     (404, &["/o/acme/teams/crew/agents/add"]),
+    // There is no such server of a model.
+    (502, &["/o/acme/prompts/main/notes/try", "/o/acme/prompts/main/told/try"]),
     // It was deployed again since; she has no second factor herself.
     (
         409,

@@ -16,6 +16,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/environments/", "secretName", "What it replaces is not shown."),
     ("/environments/", "credential", "Its key is not shown."),
     ("/governance/check", "text", "Nothing is stored."),
+    ("/try", "message", "Nothing is stored."),
     ("/channels/", "eventType", "It adds what is not there."),
     ("/channels/", "status", "It delivers again."),
     ("/labels", "label", "It has where the label was, as `from`."),

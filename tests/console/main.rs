@@ -31,6 +31,8 @@ mod outside;
 mod paper;
 mod pictures;
 mod reading;
+#[path = "../api/receiver.rs"]
+mod receiver;
 mod restricted;
 mod png;
 mod prompts;
@@ -50,6 +52,7 @@ mod tags;
 mod teams;
 mod weight;
 mod work;
+mod trying;
 mod visitor;
 mod uploads;
 mod webdriver;

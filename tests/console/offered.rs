@@ -454,6 +454,7 @@ const OFFERED: &[(&str, &[&str])] = &[
             "DELETE /tools/{toolId}",
         ],
     ),
+    ("try_prompt.rs", &["POST /prompts/{promptName}/try"]),
     ("variable.rs", &["GET /environments/variables/{variableName}/usage"]),
     (
         "version.rs",

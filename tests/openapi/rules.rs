@@ -60,6 +60,7 @@ const UNSTATED: &[(&str, Why)] = &[
         "SetLabel",
         Why::Other("a field that must be there may be null: generators make an optional one"),
     ),
+    ("TryRequest", Why::Other("at most one of three fields")),
     ("VersionFilter", Why::Query),
 ];
 
@@ -78,6 +79,7 @@ fn stated() -> Vec<(&'static str, &'static str, Value)> {
         ("NewDeployment", "deployment.create", json!({"agentVersion": 1})),
         ("NewLlmProvider", "llm_provider.create", json!({"config": {"model": "x".repeat(201)}})),
         ("NewLlmProvider", "llm_provider.create", json!({"provider": "custom", "baseUrl": null})),
+        ("NewLlmProvider", "llm_provider.create", json!({"provider": "ollama", "baseUrl": null})),
         ("NewMessage", "message.create", json!({"toAgentId": null, "taskId": null})),
         ("NewPolicy", "policy.create", json!({"rules": rules})),
         ("NewPolicyAssignment", "policy_assignment.create", json!({"registryRef": null})),

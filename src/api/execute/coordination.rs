@@ -145,6 +145,14 @@ impl Coordination {
         self.rate_limits.lookups(lane, number)
     }
 
+    /// Counts an exchange with another server for the person and the organization.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn take_exchange(&self, person: Lane, organization: Lane) -> Result<()> {
+        self.rate_limits.exchange(person, organization)
+    }
+
     /// Marks a request as in flight, by its fingerprint, or mails by their tag, until the guard is
     /// dropped.
     ///

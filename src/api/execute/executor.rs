@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
+use super::exchanges::Exchanges;
 use super::key_usage::KeyUsage;
 use super::meters::Meters;
 use super::outside_calls::OutsideCalls;
@@ -87,6 +88,8 @@ pub struct Executor {
     pub(super) computations: Works,
     /// Requests that make calls.
     pub(super) call_slots: Admission<Lane>,
+    /// Answers of other servers that are passed on as they come.
+    pub(super) exchanges: Exchanges,
     /// Streams of what changes.
     streams: Admission<Lane>,
     /// What requests are told of the server.
@@ -134,6 +137,7 @@ impl Executor {
             works: Works::new(FILES),
             computations: Works::new(COMPUTATIONS),
             call_slots: Admission::new(CALLS),
+            exchanges: Exchanges::default(),
             streams: Admission::new(STREAMS),
             server,
             contents: ContentCache::default(),
@@ -196,6 +200,8 @@ impl Executor {
             ("searches", self.searches.0.figures()),
             ("files", self.works.0.figures()),
             ("computations", self.computations.0.figures()),
+            ("exchanges", self.exchanges.of_caller.figures()),
+            ("exchanges_of_server", self.exchanges.of_server.figures()),
             ("streams", self.streams.figures()),
         ];
         let family = |name, help, kind, value: fn(&AdmissionFigures) -> u64| {

@@ -6,8 +6,16 @@ use crate::base::metrics::{Counter, Family, FamilyKind, Gauge};
 use crate::base::{Error, Kind, LogLimit, ReachedLimit};
 
 /// The names of the rate limits ([`ReachedLimit::name`]).
-const LIMITS: [&str; 6] =
-    ["default", "sign-in", "nip98", "nip98-network", "nip98-organization", "handle-checks"];
+const LIMITS: [&str; 8] = [
+    "default",
+    "sign-in",
+    "nip98",
+    "nip98-network",
+    "nip98-organization",
+    "handle-checks",
+    "model",
+    "model-organization",
+];
 
 /// Requests refused by one rate limit.
 #[derive(Default)]

@@ -15,6 +15,7 @@ mod context;
 mod coordination;
 mod download;
 mod etag;
+mod exchanges;
 mod executor;
 mod follow;
 mod hash;
@@ -33,6 +34,7 @@ mod searches;
 mod signature_checks;
 mod signed;
 mod signed_limits;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -51,6 +53,7 @@ pub use meters::Meters;
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
+pub use stream::{StreamEvent, TextStream};
 pub use wait::ItemStream;
 pub use works::Slot;
 

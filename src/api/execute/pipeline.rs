@@ -13,7 +13,7 @@ use super::replay::{Recorded, RequestFingerprint};
 use super::request::{Authenticated, Request};
 use super::response::{Body, Response};
 use super::write::{Written, write};
-use super::{download, follow, hash, signed, wait, watch};
+use super::{download, follow, hash, signed, stream, wait, watch};
 use crate::api::action::{Action, BoundRequest, FollowAction, WaitAction};
 use crate::api::op::Shape;
 use crate::api::org_source::OrgHint;
@@ -198,6 +198,13 @@ async fn run(context: &RequestContext, bound: Bound) -> Result<Response> {
         Action::Wait(operation) => Box::pin(wait(context, operation)).await,
         Action::Follow(operation) => Box::pin(followed(context, operation)).await,
         Action::Watch(operation) => Box::pin(watch::watch(context, &operation)).await,
+        Action::Stream(operation) if context.request.is_stream => {
+            let text = Box::pin(stream::stream(context, operation)).await?;
+            Ok(Response::of(Body::TextStream(Box::new(text))))
+        }
+        Action::Stream(operation) => {
+            Box::pin(stream::whole(context, operation)).await.map(Response::json)
+        }
         Action::Download(media_type, operation) => {
             let stream = Box::pin(download::download(context, media_type, operation)).await?;
             Ok(Response::of(Body::Download(stream)))

@@ -22,6 +22,11 @@ const SIGN_INS_A_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("it is not zero
 /// many handles as it may list.
 const LOOKUPS_AN_HOUR: NonZeroU32 = NonZeroU32::new(2400).expect("it is not zero");
 
+/// Exchanges with models in a minute that a person begins, and that an organization does: each costs
+/// money, and nobody reads more.
+const EXCHANGES_A_MINUTE: NonZeroU32 = NonZeroU32::new(30).expect("it is not zero");
+const OF_ORGANIZATION_A_MINUTE: NonZeroU32 = NonZeroU32::new(120).expect("it is not zero");
+
 /// Attempts per minute for one e-mail address from everywhere: so many that nobody locks out its user
 /// from one network, or from a few.
 const OF_EMAIL_A_MINUTE: NonZeroU32 = NonZeroU32::new(100).expect("it is not zero");
@@ -41,6 +46,8 @@ pub struct RateLimits {
     addresses: Option<Keyed<IpAddr>>,
     sign_ins: SignIns,
     lookups: Keyed<Lane>,
+    /// By person and by organization.
+    exchanges: [Keyed<Lane>; 2],
 }
 
 struct SignIns {
@@ -71,6 +78,8 @@ impl RateLimits {
                 both: sign_ins(SIGN_INS_A_MINUTE),
             },
             lookups: RateLimiter::hashmap(Quota::per_hour(LOOKUPS_AN_HOUR)),
+            exchanges: [EXCHANGES_A_MINUTE, OF_ORGANIZATION_A_MINUTE]
+                .map(|a_minute| RateLimiter::hashmap(Quota::per_minute(a_minute))),
         }
     }
 
@@ -126,6 +135,22 @@ impl RateLimits {
         take(addresses, &address_block(address)).map_err(too_many_sign_ins)
     }
 
+    /// Counts an exchange with a model for the person and the organization.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn exchange(&self, person: Lane, organization: Lane) -> Result<()> {
+        let [people, organizations] = &self.exchanges;
+        let of_person = ("model", EXCHANGES_A_MINUTE);
+        let of_organization = ("model-organization", OF_ORGANIZATION_A_MINUTE);
+        take(Some(people), &person).map_err(|secs| too_many_exchanges(secs, of_person)).and_then(
+            |()| {
+                take(Some(organizations), &organization)
+                    .map_err(|secs| too_many_exchanges(secs, of_organization))
+            },
+        )
+    }
+
     /// Drops buckets that are full again, so that memory does not grow with every address.
     pub fn evict_idle(&self) {
         if let Some(credentials) = &self.credentials {
@@ -141,6 +166,7 @@ impl RateLimits {
         self.sign_ins.emails.retain_recent();
         self.sign_ins.both.retain_recent();
         self.lookups.retain_recent();
+        self.exchanges.iter().for_each(RateLimiter::retain_recent);
     }
 
     /// Counts look-ups of handles that an organization causes: all or none, so that what is refused
@@ -166,6 +192,13 @@ impl RateLimits {
                 .limit(ReachedLimit { name, quota, window_secs: 3600 })
         })
     }
+}
+
+/// Exchanges that are over the rate of a person, or of an organization.
+fn too_many_exchanges(secs: u32, (name, quota): (&'static str, NonZeroU32)) -> Error {
+    let limit = ReachedLimit { name, quota: quota.get(), window_secs: 60 };
+    let message = "models were asked too often; wait as Retry-After says";
+    Error::new(Kind::Limited, "rate_limited", message).retry_after(secs).limit(limit)
 }
 
 fn too_many_sign_ins(secs: u32) -> Error {
@@ -218,6 +251,20 @@ mod tests {
         assert!(limits.lookups([1; 16], 100).is_ok());
         assert!(limits.lookups([1; 16], 2 * most).is_err());
         assert!(limits.lookups([1; 16], 0).is_ok());
+    }
+
+    #[test]
+    fn a_person_asks_models_so_often_in_a_minute_and_an_organization_four_times_as_often() {
+        let limits = RateLimits::new(0);
+        let asked = |person: u8, organization: u8| {
+            limits.exchange([person; 16], [organization; 16]).map_err(|error| error.code())
+        };
+        let allowed = (0..100).filter(|_| asked(1, 1).is_ok()).count();
+        assert!((30..32).contains(&allowed), "{allowed}");
+        assert_eq!(asked(1, 2), Err("rate_limited"), "in another organization, too");
+        let allowed = (2..200).filter(|person| asked(*person, 1).is_ok()).count();
+        assert!((88..92).contains(&allowed), "{allowed}");
+        assert!(asked(200, 2).is_ok());
     }
 
     #[test]

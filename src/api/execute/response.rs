@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::download::DownloadStream;
 use super::etag::Etag;
+use super::stream::TextStream;
 use super::wait::ItemStream;
 
 /// The response to a request that was not refused.
@@ -31,6 +32,8 @@ pub enum Body {
     NotModified,
     /// An indefinite stream of items, as events of this name.
     Items(&'static str, Box<ItemStream>),
+    /// What another server says, as it comes.
+    TextStream(Box<TextStream>),
     /// Bytes of another media type, piece by piece.
     Download(DownloadStream),
 }

@@ -12,6 +12,7 @@ mod function;
 mod hash;
 mod names;
 mod shape;
+mod stream;
 mod waiting;
 
 use std::sync::OnceLock;
@@ -28,6 +29,7 @@ pub use hash::{Complete, hash, hash_counting};
 use names::InputNames;
 pub use names::SchemaOf;
 pub use shape::Shape;
+pub use stream::stream;
 pub use waiting::{take, watch};
 
 use super::action::{Action, BoundRequest};

@@ -16,17 +16,25 @@ pub enum Shape {
     Watch,
     /// Reads bytes of this media type.
     Download(&'static str),
+    /// Answers with what another server says; as a stream, its text is passed on as it comes.
+    Stream,
 }
 
 impl Shape {
-    /// Whether it changes nothing. What waits for items leases them.
+    /// Whether it changes nothing. What waits for items leases them; what another server is asked may cost
+    /// money.
     pub fn only_reads(self) -> bool {
-        !matches!(self, Shape::Write | Shape::Wait(_))
+        !matches!(self, Shape::Write | Shape::Wait(_) | Shape::Stream)
     }
 
     /// Whether its answers are pages of a list.
     pub fn is_list(self) -> bool {
         matches!(self, Shape::List | Shape::Wait(_) | Shape::Follow(_))
+    }
+
+    /// Whether it answers with a stream of events to clients that ask for one.
+    pub fn streams(self) -> bool {
+        matches!(self, Shape::Wait(_) | Shape::Follow(_) | Shape::Stream)
     }
 
     /// Whether it takes `wait`.

@@ -217,6 +217,12 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
         }
         Shape::List => "A page of the list.".into(),
         Shape::Write => "The request succeeded.".into(),
+        Shape::Stream => {
+            "The whole answer. With `Accept: text/event-stream` its text as it comes: each \
+                          part is an event `delta`, and the last event is `done`, with the whole \
+                          answer, or `error`."
+                .into()
+        }
         Shape::Follow(event) => format!(
             "A page of the list. With `Accept: text/event-stream` an indefinite stream: each new item \
              is an event named `{event}`, its `data` the item as JSON, its `id` what `Last-Event-ID` \
@@ -251,12 +257,15 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
         Shape::List | Shape::Wait(_) | Shape::Follow(_) => {
             schemas.page(output, route.operation.says_more)
         }
-        Shape::One | Shape::Watch | Shape::Write => schemas.output(output),
+        Shape::One | Shape::Watch | Shape::Write | Shape::Stream => schemas.output(output),
     };
     let mut content = json!({"application/json": {"schema": schema}});
     if let Shape::Wait(event) | Shape::Follow(event) = route.operation.shape {
         content["text/event-stream"] =
             json!({"schema": event_stream(event, schemas.output(output))});
+    }
+    if route.operation.shape == Shape::Stream {
+        content["text/event-stream"] = json!({"schema": text_stream(schemas.output(output))});
     }
     if route.operation.has_text {
         content["text/plain"] = json!({"schema": {"type": "string"}});
@@ -276,6 +285,23 @@ fn event_stream(event: &str, item: Value) -> Value {
              event `error` whose `data` has `code` and `message`."
         ),
         "x-events": {event: item},
+    })
+}
+
+/// A stream of the parts of a text, and of the answer at its end.
+fn text_stream(answer: Value) -> Value {
+    let delta = json!({
+        "type": "object",
+        "properties": {"text": {"type": "string", "description": "The next part of the text."}},
+        "required": ["text"],
+    });
+    json!({
+        "type": "string",
+        "description": "Server-sent events. Each part of the text is an event `delta` with `text` in its \
+                        `data`. The last event is `done`, whose `data` is the whole answer as JSON \
+                        (`x-events`), or `error`, whose `data` has `code` and `message`. A comment comes \
+                        every 15 seconds.",
+        "x-events": {"delta": delta, "done": answer},
     })
 }
 

@@ -93,6 +93,17 @@ impl Api {
         &self.base
     }
 
+    /// The client for calls whose answers are read as they come.
+    pub fn outside(&self) -> &Outside {
+        self.connections.outside()
+    }
+
+    /// The header field with the credential, if there is one.
+    pub fn authorization(&self) -> Option<(String, String)> {
+        let is_given = !self.credential.is_empty();
+        is_given.then(|| ("authorization".into(), format!("Bearer {}", self.credential)))
+    }
+
     /// Runs a future to its end.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
@@ -316,9 +327,7 @@ impl Api {
         idempotency_key: Option<&str>,
     ) -> Result<Tagged, Refusal> {
         let mut headers = vec![("accept".to_string(), "application/json".to_string())];
-        if !self.credential.is_empty() {
-            headers.push(("authorization".into(), format!("Bearer {}", self.credential)));
-        }
+        headers.extend(self.authorization());
         if sent.body.is_some() {
             headers.push(("content-type".into(), "application/json".into()));
         }

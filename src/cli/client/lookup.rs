@@ -155,6 +155,17 @@ fn is_id(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 
+/// Returns the id of something of the organization, by its name or id.
+///
+/// # Errors
+/// There is none of this name, or the list cannot be read.
+pub fn id_of(api: &Api, list: &str, name: &str, kind: &str) -> Result<String, Failure> {
+    if is_id(name) {
+        return Ok(name.to_string());
+    }
+    find(&api.list_in_org(list, &[])?, "name", name, kind)
+}
+
 fn find(items: &[Value], field: &str, name: &str, kind: &str) -> Result<String, Failure> {
     let item = items.iter().find(|item| item[field] == name);
     if let Some(id) = item.and_then(|item| item["id"].as_str()) {

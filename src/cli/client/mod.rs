@@ -15,6 +15,7 @@ mod bounded;
 mod device_login;
 pub(super) mod decide;
 pub(super) mod deploy;
+mod events;
 pub(super) mod files;
 mod flags;
 mod listed;

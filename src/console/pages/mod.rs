@@ -28,6 +28,7 @@ mod sign_in_settings;
 mod sign_out;
 mod theme;
 mod today;
+mod try_prompt;
 mod version;
 // Teams, agents, and deploying to them.
 mod agent;
@@ -125,6 +126,7 @@ const ALL: &[&[Page]] = &[
     artifact::PAGES,
     artifact_tags::PAGES,
     version::PAGES,
+    try_prompt::PAGES,
     clone::PAGES,
     compare::PAGES,
     labels::PAGES,

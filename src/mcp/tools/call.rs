@@ -57,7 +57,7 @@ impl Tools {
                 arguments[*name] = Value::Null;
             }
         }
-        if route.waits() {
+        if route.waits() || route.operation.shape.streams() {
             begin_waiting(head);
         }
         match run_briefly(api, tool, &route, arguments).await {

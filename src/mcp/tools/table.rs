@@ -126,11 +126,16 @@ const ALL: &[ToolInfo] = &[
     tool("message_send", Post, "/teams/{teamId}/messages")
         .about("Send a message to an agent (toAgentId) or a note on a task (taskId)")
         .untold(&["worker"])
+        .named(&["id"])
         .whole_in("message_list"),
     tool("message_consume", Post, "/teams/{teamId}/messages/{messageId}/consume")
+        .named(&["id", "readAt"])
         .whole_in("message_list")
         .idempotent(),
-    tool("inbox_send", Post, "/teams/{teamId}/inbox").untold(&["worker"]).whole_in("message_list"),
+    tool("inbox_send", Post, "/teams/{teamId}/inbox")
+        .untold(&["worker"])
+        .named(&["id"])
+        .whole_in("message_list"),
     tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
     tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
         .explained(&["supersedes"])
@@ -145,6 +150,17 @@ const ALL: &[ToolInfo] = &[
         .explained(&["version"])
         .without(&["source"]),
     tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
+    tool("prompt_try", Post, "/prompts/{promptName}/try")
+        .untold(&[
+            "artifactType",
+            "draftId",
+            "environment",
+            "llmProviderId",
+            "maxTokens",
+            "model",
+            "temperature",
+        ])
+        .named(&["text"]),
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
         .untold(&["artifactType", "model", "metadata"])
         .without(&["source", "compiled"])
@@ -157,6 +173,7 @@ const ALL: &[ToolInfo] = &[
     tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
         .about("Ask people for an approval; a wake says when it is decided, and approval_list how")
+        .named(&["id"])
         .whole_in("approval_list"),
     tool("approval_list", Get, "/teams/{teamId}/approvals"),
 ];

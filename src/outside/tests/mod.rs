@@ -5,6 +5,7 @@ mod limits;
 mod many;
 mod names;
 mod spans;
+mod stream;
 mod tls;
 
 use std::io::ErrorKind;

@@ -232,7 +232,7 @@ fn published(view: &View, req: &Req<(String, Id<Draft>), PublishDraft>) -> Resul
 ///
 /// # Errors
 /// 404 if there is none.
-fn fetch(
+pub(super) fn fetch(
     view: &View,
     registry: &Registry,
     kind: Option<ArtifactType>,

@@ -30,6 +30,7 @@ mod prompts;
 mod publishing;
 mod searched;
 mod tagging;
+mod trying;
 pub mod variables;
 mod version;
 mod versions;
@@ -67,6 +68,7 @@ pub const RESOURCE: Resource = Resource {
         &label_changes::RESOURCE,
         &drafts::RESOURCE,
         &prompts::RESOURCE,
+        &trying::RESOURCE,
     ],
     ..Resource::EMPTY
 };

@@ -253,7 +253,7 @@ pub(super) fn preview_filled(
 ///
 /// # Errors
 /// 400 if it becomes too long; 404 if there is no such environment, 403 if the caller may not use it.
-fn fill(
+pub(super) fn fill(
     view: &View,
     caller: &Caller,
     compiled: &str,

@@ -6,25 +6,22 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::answer::{Told, whole};
+use super::attempt::{Attempt, Attempted};
 use super::endpoint::{Base, bases};
 use super::provider::{LlmProvider, Provider};
 use super::reason::Said;
+use super::request;
 use crate::api::Calls;
-use crate::base::{Result, segment};
-use crate::outside::{BodyLimit, Call, CallResult, Limits, Method, Response};
+use crate::base::Result;
+use crate::outside::{CallResult, Response};
 use crate::store::View;
 
 /// The longest reply of a model, in tokens, reasoning included: enough for a sentence after long
 /// reasoning.
 const MAX_TOKENS: u32 = 4096;
-
-/// The largest answer, in bytes. Answers are far smaller, even with reasoning.
-const MAX_ANSWER_BYTES: usize = 1024 * 1024;
-
-/// The version of Anthropic's API.
-const ANTHROPIC_VERSION: &str = "2023-06-01";
 
 /// A request to a model.
 pub struct ChatRequest {
@@ -41,6 +38,8 @@ pub struct ChatReply {
     /// The text of the model, or why there is none: a sentence without a final full stop. Parts of the
     /// text that are shown go through [`ChatReply::without_key`].
     pub text: Result<String, String>,
+    /// What it says besides.
+    pub told: Told,
     /// The time that the call took, or both, where the first one was not at the right place.
     pub took: Duration,
     /// The version that had to be added to `baseUrl`.
@@ -83,11 +82,51 @@ pub fn complete(
     request: &ChatRequest,
     calls: &mut Calls,
 ) -> Result<Option<ChatReply>> {
+    let attempt = Attempt {
+        system: Some(request.system.clone()),
+        message: request.user.clone(),
+        model: None,
+        max_tokens: MAX_TOKENS,
+        temperature: None,
+        total_secs: request.total_secs,
+    };
+    ask(view, provider, &attempt, calls)
+}
+
+/// Asks a provider's model, for whoever tries a prompt. `None` while the answer is pending.
+///
+/// # Errors
+/// As [`complete`].
+pub fn attempt(
+    view: &View,
+    provider: &LlmProvider,
+    attempt: &Attempt,
+    calls: &mut Calls,
+) -> Result<Option<Attempted>> {
+    let Some(reply) = ask(view, provider, attempt, calls)? else { return Ok(None) };
+    let outcome = match &reply.text {
+        Ok(text) => Ok(reply.told.shown(reply.without_key(text), |text| reply.without_key(text))),
+        // What the provider says is not for every member.
+        Err(why) => Err(why.clone()),
+    };
+    Ok(Some(Attempted { outcome, took: reply.took }))
+}
+
+/// Asks a provider's model for an answer at once. `None` while it is pending.
+///
+/// # Errors
+/// As [`complete`].
+fn ask(
+    view: &View,
+    provider: &LlmProvider,
+    attempt: &Attempt,
+    calls: &mut Calls,
+) -> Result<Option<ChatReply>> {
     let key = provider.unsealed_key(view)?;
     let mut took = Duration::ZERO;
     let mut wrong: Option<ChatReply> = None;
     for base in bases(provider.provider, provider.base()?) {
-        let mut call = call(provider, &base, key.as_deref(), request);
+        let mut call = request::call(provider, &base, key.as_deref(), attempt, false);
         call.limits.total = call.limits.total.saturating_sub(took);
         let Some(answered) = calls.send(call) else { return Ok(None) };
         took += answered.took;
@@ -103,9 +142,9 @@ pub fn complete(
 }
 
 fn reply(provider: Provider, base: &Base, answered: &CallResult, key: Option<&str>) -> ChatReply {
-    let (text, is_elsewhere, said) = match &answered.answer {
+    let (got, is_elsewhere, said) = match &answered.answer {
         Ok(answer) => {
-            let text = text_of(provider, answer, key.is_some());
+            let text = read(provider, answer, key.is_some());
             // No such path; or a page of the server, which is not its API.
             let is_elsewhere =
                 matches!(answer.status, 404 | 405) || answer.is_success() && text.is_err();
@@ -115,118 +154,29 @@ fn reply(provider: Provider, base: &Base, answered: &CallResult, key: Option<&st
         Err(failure) => (Err(failure.to_string()), false, None),
     };
     let (added, key) = (base.added, key.map(String::from));
-    ChatReply { text, took: answered.took, added, is_elsewhere, said, key }
-}
-
-// ── Requests ─────────────────────────────────────────────────────────────────
-
-fn call(provider: &LlmProvider, base: &Base, key: Option<&str>, request: &ChatRequest) -> Call {
-    let model = provider.model();
-    let (path, mut body) = match provider.provider {
-        Provider::Openai => ("/chat/completions".into(), openai(request, "max_completion_tokens")),
-        Provider::Openrouter | Provider::Custom => {
-            ("/chat/completions".into(), openai(request, "max_tokens"))
-        }
-        Provider::Anthropic => ("/messages".into(), anthropic(request)),
-        Provider::Google => (google_path(model.as_deref().unwrap_or_default()), google(request)),
+    let (text, told) = match got {
+        Ok((text, told)) => (Ok(text), told),
+        Err(why) => (Err(why), Told::default()),
     };
-    if provider.provider != Provider::Google
-        && let Some(model) = model
-    {
-        body["model"] = json!(model);
-    }
-    let mut headers = vec![("content-type".into(), "application/json".into())];
-    if provider.provider == Provider::Anthropic {
-        headers.push(("anthropic-version".into(), ANTHROPIC_VERSION.into()));
-    }
-    headers.extend(key.map(|key| match provider.provider {
-        Provider::Anthropic => ("x-api-key".into(), key.into()),
-        Provider::Google => ("x-goog-api-key".into(), key.into()),
-        _ => ("authorization".into(), format!("Bearer {key}")),
-    }));
-    Call {
-        method: Method::Post,
-        url: base.join(&path),
-        headers,
-        body: body.to_string().into_bytes(),
-        limits: Limits {
-            total: Duration::from_secs(request.total_secs),
-            answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
-            https_only: false,
-        },
-    }
-}
-
-/// Returns the body in OpenAI's form. OpenAI's own models refuse `max_tokens`; other servers know only
-/// that name.
-fn openai(request: &ChatRequest, max_tokens: &str) -> Value {
-    json!({
-        "messages": [
-            {"role": "system", "content": request.system},
-            {"role": "user", "content": request.user},
-        ],
-        max_tokens: MAX_TOKENS,
-    })
-}
-
-fn anthropic(request: &ChatRequest) -> Value {
-    json!({
-        "system": request.system,
-        "messages": [{"role": "user", "content": request.user}],
-        "max_tokens": MAX_TOKENS,
-    })
-}
-
-fn google(request: &ChatRequest) -> Value {
-    json!({
-        "systemInstruction": {"parts": [{"text": request.system}]},
-        "contents": [{"role": "user", "parts": [{"text": request.user}]}],
-        "generationConfig": {"maxOutputTokens": MAX_TOKENS},
-    })
-}
-
-fn google_path(model: &str) -> String {
-    let model = model.strip_prefix("models/").unwrap_or(model);
-    // A colon is none of the reserved characters of a path.
-    format!("/models/{}:generateContent", segment(model).replace("%3A", ":"))
+    ChatReply { text, told, took: answered.took, added, is_elsewhere, said, key }
 }
 
 // ── Replies ──────────────────────────────────────────────────────────────────
 
-fn text_of(provider: Provider, answer: &Response, with_key: bool) -> Result<String, String> {
+/// Returns the text of an answer and what else it says, or why it has none.
+fn read(provider: Provider, answer: &Response, with_key: bool) -> Result<(String, Told), String> {
     if !answer.is_success() {
         return Err(refusal(answer.status, with_key));
     }
-    let malformed = "it answers, but not as its API does; check baseUrl";
-    let body: Value = serde_json::from_slice(&answer.body).map_err(|_| malformed)?;
-    let text = match provider {
-        Provider::Openai | Provider::Openrouter | Provider::Custom => {
-            text_of_content(body.pointer("/choices/0/message").map(|message| &message["content"]))
-        }
-        Provider::Anthropic => text_of_content(body.get("content")),
-        Provider::Google => text_of_content(body.pointer("/candidates/0/content/parts")),
-    };
-    text.ok_or_else(|| malformed.into())
+    let body: Value = serde_json::from_slice(&answer.body).map_err(|_| MALFORMED)?;
+    whole(provider, &body).ok_or_else(|| MALFORMED.into())
 }
 
-/// Returns the text of a message, whose content is a string or a list of parts. `None` if it is
-/// neither.
-fn text_of_content(content: Option<&Value>) -> Option<String> {
-    match content? {
-        Value::Null => Some(String::new()),
-        Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => {
-            // Reasoning comes as separate parts.
-            let is_text = |part: &&Value| part["thought"] != true;
-            let texts = parts.iter().filter(is_text).filter_map(|part| part["text"].as_str());
-            Some(texts.collect())
-        }
-        _ => None,
-    }
-}
+/// What answers, and is no API.
+pub const MALFORMED: &str = "it answers, but not as its API does; check baseUrl";
 
 /// Returns what to do about an error status.
-fn refusal(status: u16, with_key: bool) -> String {
+pub fn refusal(status: u16, with_key: bool) -> String {
     let what = match status {
         401 | 403 if with_key => "it does not accept the key; set another apiKey",
         401 | 403 => "it requires a key; set apiKey",
@@ -248,39 +198,12 @@ mod tests {
 
     use super::*;
 
+    fn text_of(provider: Provider, answer: &Response, with_key: bool) -> Result<String, String> {
+        read(provider, answer, with_key).map(|(text, _)| text)
+    }
+
     fn answer(status: u16, body: &str) -> Response {
         Response { status, headers: vec![], body: body.as_bytes().to_vec() }
-    }
-
-    #[test]
-    fn the_name_of_a_model_stays_one_segment_of_a_path() {
-        assert_eq!(google_path("models/gemini-1.5"), "/models/gemini-1.5:generateContent");
-        assert_eq!(google_path("../a?b"), "/models/..%2Fa%3Fb:generateContent");
-        assert_eq!(google_path("a:b%3Ac"), "/models/a:b%253Ac:generateContent");
-    }
-
-    #[test]
-    fn the_answer_of_each_provider_is_read() {
-        let cases = [
-            (Provider::Openai, r#"{"choices":[{"message":{"role":"assistant","content":"ok"}}]}"#),
-            (
-                Provider::Custom,
-                r#"{"choices":[{"message":{"content":[{"type":"text","text":"ok"}]}}]}"#,
-            ),
-            (
-                Provider::Anthropic,
-                r#"{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"ok"}]}"#,
-            ),
-            (
-                Provider::Google,
-                r#"{"candidates":[{"content":{"role":"model","parts":
-                    [{"text":"hm","thought":true},{"text":"o"},{"text":"k"}]}}]}"#,
-            ),
-        ];
-        for (provider, body) in cases {
-            let text = text_of(provider, &answer(200, body), true);
-            assert_eq!(text.as_deref(), Ok("ok"), "{provider:?}");
-        }
     }
 
     #[test]

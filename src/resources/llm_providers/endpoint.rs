@@ -46,6 +46,7 @@ pub fn bases(provider: Provider, base_url: &str) -> Vec<Base> {
     let last = path.and_then(|(_, path)| path.rsplit('/').next());
     let has_version = last.is_some_and(is_version);
     let mut bases = vec![base(place, None)];
+    let has_version = has_version || provider == Provider::Ollama;
     bases.extend((!has_version).then(|| base(place, Some(version(provider)))));
     bases
 }
@@ -69,6 +70,11 @@ fn without_request(provider: Provider, place: &str) -> &str {
             place.strip_suffix("/chat/completions").unwrap_or(place)
         }
         Provider::Anthropic => place.strip_suffix("/messages").unwrap_or(place),
+        // Its other API, which is that of OpenAI, has a version.
+        Provider::Ollama => ["/api/chat", "/api", "/v1"]
+            .iter()
+            .find_map(|path| place.strip_suffix(path))
+            .unwrap_or(place),
         Provider::Google => {
             let place = place.strip_suffix("/models").unwrap_or(place);
             match place.rfind("/models/") {
@@ -89,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_base_url_is_taken_as_the_documents_of_its_vendor_give_it() {
-        use Provider::{Anthropic, Custom, Google, Openai, Openrouter};
+        use Provider::{Anthropic, Custom, Google, Ollama, Openai, Openrouter};
         let google = "https://generativelanguage.googleapis.com";
         for (provider, given, url) in [
             (Openai, "https://api.openai.com", "https://api.openai.com/v1/x"),
@@ -113,6 +119,10 @@ mod tests {
             ),
             (Google, &format!("{google}/v1beta/models/"), &format!("{google}/v1beta/x")),
             (Custom, "http://localhost:11434/v1", "http://localhost:11434/v1/x"),
+            (Ollama, "http://localhost:11434/", "http://localhost:11434/x"),
+            (Ollama, "http://localhost:11434/api/chat", "http://localhost:11434/x"),
+            (Ollama, "http://localhost:11434/v1", "http://localhost:11434/x"),
+            (Ollama, "https://a.test/ollama/api/", "https://a.test/ollama/x"),
             (Custom, "https://a.test/v1?api-version=2#y", "https://a.test/v1/x?api-version=2"),
         ] {
             assert_eq!(urls(provider, given), [url], "{given}");

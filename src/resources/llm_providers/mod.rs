@@ -6,10 +6,16 @@
 //!
 //! [`governance`]: super::governance
 
+mod answer;
+mod attempt;
 mod chat;
+mod conversation;
 mod endpoint;
+mod frames;
+mod key_filter;
 mod provider;
 mod reason;
+mod request;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +25,13 @@ use crate::auth::{ADMIN, MEMBER, ScopeName, User};
 use crate::base::{Error, HttpUrl, Id, Issue, JsonMap, Name, Nullable, ProviderKey, Result};
 use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
-pub use chat::{ChatRequest, complete};
+use attempt::with_reason;
+pub use attempt::{
+    ATTEMPT_SECS, Attempt, Completion, DEFAULT_ATTEMPT_TOKENS, MAX_ATTEMPT_TOKENS, chosen, cost,
+    failed,
+};
+pub use chat::{ChatRequest, attempt, complete};
+pub use conversation::Conversation;
 use provider::{ConfigSchema, KEY, Model};
 pub use provider::{LlmProvider, Provider, default};
 
@@ -35,7 +47,7 @@ pub const RESOURCE: Resource =
 #[schemars(extend(
     "examples" = [{"name": "OpenAI", "provider": "openai", "apiKey": "sk-example",
         "isDefault": true}],
-    "if" = {"required": ["provider"], "properties": {"provider": {"const": "custom"}}},
+    "if" = {"required": ["provider"], "properties": {"provider": {"enum": ["custom", "ollama"]}}},
     "then" = {"required": ["baseUrl"], "properties": {"baseUrl": {"type": "string"}}},
 ))]
 pub struct NewLlmProvider {
@@ -43,10 +55,10 @@ pub struct NewLlmProvider {
     provider: Provider,
     /// The key of the vendor's API; no answer contains it.
     api_key: Option<ProviderKey>,
-    /// The URL of the API, with its version (`/v1`) or without; required for `custom`.
+    /// The URL of the API, with its version (`/v1`) or without; required for `custom` and `ollama`.
     base_url: Option<HttpUrl>,
     /// Settings; empty if absent. `model` is the model that judges and the connection test query;
-    /// without it that is a small one of the vendor, or the choice of a `custom` server.
+    /// without it that is a small one of the vendor, or the choice of a `custom` server; `ollama` needs it.
     #[schemars(with = "Option<ConfigSchema>")]
     config: Option<JsonMap>,
     /// Whether judges that name no provider use this one instead of the previous default.
@@ -55,14 +67,14 @@ pub struct NewLlmProvider {
 
 impl Input for NewLlmProvider {
     fn check(&self, issues: &mut Vec<Issue>) {
-        if self.provider == Provider::Custom && self.base_url.is_none() {
+        if self.provider.needs_url() && self.base_url.is_none() {
             issues.push(Issue::new("baseUrl", CUSTOM_REQUIRES_URL));
         }
         check_config(self.config.as_ref(), issues);
     }
 }
 
-const CUSTOM_REQUIRES_URL: &str = "is required for a custom provider";
+const CUSTOM_REQUIRES_URL: &str = "is required for a custom provider and for ollama";
 
 fn check_config(config: Option<&JsonMap>, issues: &mut Vec<Issue>) {
     let config = config.map(JsonMap::to_map).unwrap_or_default();
@@ -165,7 +177,7 @@ fn update(tx: &mut Tx, req: &Req<Id<LlmProvider>, LlmProviderPatch>) -> Result<L
     let mut new = old.clone();
     new.name = patch.name.clone().unwrap_or(new.name);
     patch.base_url.clone().apply(&mut new.base_url);
-    if new.provider == Provider::Custom && new.base_url.is_none() {
+    if new.provider.needs_url() && new.base_url.is_none() {
         return Err(Error::invalid_at("baseUrl", CUSTOM_REQUIRES_URL));
     }
     new.config = patch.config.clone().unwrap_or(new.config);
@@ -217,8 +229,7 @@ fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<Ll
             LlmTestResult { ok: true, latency_ms, message }
         }
         Err(why) => {
-            let said = reply.reason().map(|reason| format!("; it says: \"{reason}\""));
-            let message = format!("{why}{}", said.unwrap_or_default());
+            let message = with_reason(why, reply.reason());
             LlmTestResult { ok: false, latency_ms, message }
         }
     })

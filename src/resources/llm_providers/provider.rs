@@ -113,7 +113,7 @@ impl LlmProvider {
 
     /// The model to query: `config.model`, or else a cheap and fast one of the vendor. A `custom` server
     /// without it chooses by itself.
-    pub(super) fn model(&self) -> Option<String> {
+    pub fn model(&self) -> Option<String> {
         let config = self.config.to_map();
         let own = config.get("model").and_then(|model| model.as_str());
         own.or_else(|| self.provider.default_model()).map(Into::into)
@@ -142,8 +142,10 @@ pub enum Provider {
     Google,
     /// OpenRouter's: that of OpenAI.
     Openrouter,
-    /// OpenAI's at any `baseUrl`: vLLM, Ollama, llama.cpp or a gateway.
+    /// OpenAI's at any `baseUrl`: vLLM, llama.cpp or a gateway.
     Custom,
+    /// Ollama's own, at any `baseUrl`.
+    Ollama,
 }
 crate::store::stored_enum!(Provider {
     Openai = 0,
@@ -151,9 +153,15 @@ crate::store::stored_enum!(Provider {
     Google = 2,
     Openrouter = 3,
     Custom = 4,
+    Ollama = 5,
 });
 
 impl Provider {
+    /// Whether there is no URL without a `baseUrl`.
+    pub(super) fn needs_url(self) -> bool {
+        self.base_url().is_none()
+    }
+
     /// The URL of its API, unless the provider has a `baseUrl`.
     pub(super) fn base_url(self) -> Option<&'static str> {
         match self {
@@ -161,7 +169,7 @@ impl Provider {
             Provider::Anthropic => Some("https://api.anthropic.com/v1"),
             Provider::Google => Some("https://generativelanguage.googleapis.com/v1beta"),
             Provider::Openrouter => Some("https://openrouter.ai/api/v1"),
-            Provider::Custom => None,
+            Provider::Custom | Provider::Ollama => None,
         }
     }
 
@@ -172,7 +180,7 @@ impl Provider {
             Provider::Anthropic => Some("claude-haiku-5-5"),
             Provider::Google => Some("gemini-3.5-flash-lite"),
             Provider::Openrouter => Some("openrouter/auto"),
-            Provider::Custom => None,
+            Provider::Custom | Provider::Ollama => None,
         }
     }
 }
@@ -180,4 +188,23 @@ impl Provider {
 /// Returns the default provider, if there is one.
 pub fn default(view: &View) -> Result<Option<LlmProvider>> {
     view.find(&DEFAULT, &())
+}
+
+#[cfg(test)]
+impl LlmProvider {
+    /// A connection for tests of what is sent and read.
+    pub(super) fn example(provider: Provider) -> Self {
+        LlmProvider {
+            id: Id::NIL,
+            name: Name::from_trusted("A".into()),
+            provider,
+            base_url: None,
+            config: JsonMap::default(),
+            is_default: false,
+            key: None,
+            created_at: Time::from_millis(0),
+            updated_at: Time::from_millis(0),
+            updated_by: None,
+        }
+    }
 }

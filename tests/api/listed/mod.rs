@@ -20,6 +20,7 @@ use crate::client::second_factor::App;
 use crate::client::{Caller, Reply, eventually};
 use crate::fixture::{Fixture, Running, config, key_of};
 use crate::providers::{There, prompt, provider};
+use crate::receiver::Receiver;
 use crate::routes::all_routes;
 
 // ── Who asks ─────────────────────────────────────────────────────────────────
@@ -94,6 +95,9 @@ struct World {
     /// The path of a prompt provider that answers.
     provider: String,
     _there: There,
+    /// An LLM provider that answers.
+    model: String,
+    _says: Receiver,
     next: AtomicU32,
 }
 
@@ -137,6 +141,8 @@ impl World {
         let callers = callers(&running, &acme, &granted, viewer);
         let there = There::saying(&json!({"items": [prompt("served", "1", "Hello.")]}));
         let provider = provider(&acme, &there.url);
+        let says = crate::llm_providers::saying("ok");
+        let model = crate::llm_providers::connected(&acme, &says);
         let next = AtomicU32::new(1);
         let world = World {
             running,
@@ -151,6 +157,8 @@ impl World {
             open,
             provider,
             _there: there,
+            model,
+            _says: says,
             next,
         };
         world.deploy("quiet", "dev");

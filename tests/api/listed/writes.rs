@@ -51,6 +51,10 @@ pub const LISTED: &[Listed] = &[
         let body = json!({"registryRef": w.named("vault"), "source": "Hello."});
         ("/prompts/plain/preview".into(), body)
     }),
+    ("POST /prompts/{promptName}/try", RESTRICTED_WRITE, |w| {
+        let body = json!({"registryRef": w.named("vault"), "llmProviderId": w.model});
+        ("/prompts/plain/try".into(), body)
+    }),
     ("POST /governance/check", READ, |w| {
         let policy = w.policy();
         let id = policy.rsplit('/').next().unwrap();

@@ -40,7 +40,7 @@ fn the_list_is_short_and_always_the_same() {
     let names: Vec<_> =
         list["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, tools().iter().map(|tool| tool.name).collect::<Vec<_>>());
-    assert!(names.len() <= 25, "{}", names.len());
+    assert!(names.len() <= 26, "{}", names.len());
     // For every key, whatever it may do.
     let other = Fixture::new();
     let again =
@@ -77,7 +77,7 @@ const OF_MAPS: &str = "additionalProperties";
 
 /// The arguments that are maps, since nobody knows their keys beforehand. OpenAI's strict mode takes
 /// none, and is on only where a client asks for it.
-const MAPS: [&str; 1] = ["prompt_render.variables"];
+const MAPS: [&str; 2] = ["prompt_render.variables", "prompt_try.variables"];
 
 /// Whether a name has only these characters and at most 64 of them.
 fn is_name(name: &str) -> bool {
@@ -327,6 +327,13 @@ fn prompts(acme: &Fixture, tools: &mut Checked) {
     assert_eq!(tools.call("prompt_get", get)["compiled"], "Write to {{WHO}}.");
     let render = json!({"registryRef": main, "promptName": "scribe", "variables": {"WHO": "Ada"}});
     assert_eq!(tools.call("prompt_render", render)["text"], "Write to Ada.");
+    let model = crate::llm_providers::saying("Dear Ada");
+    let provider = crate::llm_providers::connected(acme, &model);
+    let default = json!({"isDefault": true});
+    acme.admin.patch(&format!("/llm-providers/{provider}"), default).ok();
+    let tried =
+        json!({"registryRef": main, "promptName": "scribe", "source": "Write.", "message": "Go"});
+    assert_eq!(tools.call("prompt_try", tried)["text"], "Dear Ada");
     let draft = json!({"registryRef": main, "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "Write."});
     let draft = acme.key.ask("POST", "/prompts/scribe/drafts").json(&draft).send().id();

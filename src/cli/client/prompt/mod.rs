@@ -10,13 +10,14 @@ mod newest;
 mod publish;
 mod read;
 mod tag;
+mod try_it;
 mod unpublished;
 mod which;
 
 use crate::cli::commands::commands;
 
 commands! {
-    /// Read, check, publish, import, tag and promote prompts
+    /// Read, try, check, publish, import, tag and promote prompts
     #[command(
         after_help = "A prompt is named REGISTRY/NAME, or ORG/REGISTRY/NAME; where a version is \
                       read, @ and a version, a range or a label may follow: \
@@ -26,6 +27,7 @@ commands! {
         List(read::List),
         Get(read::Get),
         Render(read::Render),
+        Try(try_it::Try),
         Diff(diff::Diff),
         History(read::History),
         Check(check::Check),

@@ -1,0 +1,125 @@
+//! An answer that comes as events until the last one.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::api::Api;
+use super::refusal::Refusal;
+use crate::cli::failure::Failure;
+use crate::outside::{BodyLimit, Call, Limits, Method, Pauses};
+
+/// Longer than the server takes for any answer.
+const TOTAL: Duration = Duration::from_secs(300);
+
+/// The server sends a comment each 15 seconds.
+const PAUSES: Pauses = Pauses { first: Duration::from_secs(90), between: Duration::from_secs(60) };
+
+/// Longer than any text that the server passes on.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
+
+impl Api {
+    /// Posts a body to a route that passes on a text as it comes; `each` gets its parts. Returns the whole
+    /// answer.
+    ///
+    /// # Errors
+    /// What the server refuses, before the answer or within it; those of `each`.
+    pub fn post_for_text(
+        &self,
+        path: &str,
+        body: &Value,
+        each: impl FnMut(&str) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        let mut headers = vec![
+            ("accept".to_string(), "text/event-stream".to_string()),
+            ("content-type".into(), "application/json".into()),
+        ];
+        headers.extend(self.authorization());
+        let call = Call {
+            method: Method::Post,
+            url: format!("{}/api{path}", self.base()),
+            headers,
+            body: body.to_string().into_bytes(),
+            limits: Limits { total: TOTAL, answer: BodyLimit::UpTo(MAX_BYTES), https_only: false },
+        };
+        self.block_on(self.read_events(call, each))
+    }
+
+    async fn read_events(
+        &self,
+        call: Call,
+        mut each: impl FnMut(&str) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        let broken = |why: String| Failure::from(Refusal::Unanswered(why));
+        let opened = self.outside().open(call, PAUSES).await;
+        let mut answer = opened.map_err(|failure| broken(failure.to_string()))?;
+        let mut read: Vec<u8> = Vec::new();
+        let is_stream = answer.head.is_success();
+        loop {
+            let piece = answer.next().await.map_err(|failure| broken(failure.to_string()))?;
+            let Some(piece) = piece else { break };
+            read.extend_from_slice(&piece);
+            while is_stream && let Some(end) = read.windows(2).position(|two| two == b"\n\n") {
+                let event: Vec<u8> = read.drain(..end + 2).collect();
+                if let Some(whole) = take(&event, &mut each)? {
+                    return Ok(whole);
+                }
+            }
+        }
+        if is_stream {
+            return Err(broken("the answer broke off".into()));
+        }
+        let after = answer.head.header("retry-after").and_then(|secs| secs.parse().ok());
+        Err(Refusal::of_body(answer.head.status, &read, after).into())
+    }
+}
+
+/// Takes an event; returns the whole answer, if it is the last one.
+fn take(
+    event: &[u8],
+    each: &mut impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<Option<Value>, Failure> {
+    let event = String::from_utf8_lossy(event);
+    let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+    let (Some(name), Some(data)) = (field("event: "), field("data: ")) else { return Ok(None) };
+    let unexpected = |_| Refusal::Unanswered("an unexpected event of the server".into());
+    let data: Value = serde_json::from_str(data).map_err(unexpected)?;
+    match name {
+        "delta" => each(data["text"].as_str().unwrap_or_default()).map(|()| None),
+        "done" => Ok(Some(data)),
+        "error" => {
+            // As if it had been the answer; what fails meanwhile has no status of its own.
+            Err(Refusal::of_body(502, data.to_string().as_bytes(), None).into())
+        }
+        _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_events_of_an_answer_are_told_apart() {
+        let mut all = String::new();
+        let mut each = |text: &str| {
+            all += text;
+            Ok(())
+        };
+        for (event, is_last) in [
+            (": alive\n\n", false),
+            ("event: delta\ndata: {\"text\":\"a\\nb\"}\n\n", false),
+            ("event: other\ndata: {}\n\n", false),
+            ("event: done\ndata: {\"text\":\"a\\nb\"}\n\n", true),
+        ] {
+            let taken = take(event.as_bytes(), &mut each);
+            assert!(taken.is_ok_and(|whole| whole.is_some() == is_last), "{event}");
+        }
+        let error =
+            b"event: error\ndata: {\"code\":\"llm_provider_failed\",\"message\":\"no\"}\n\n";
+        let failed = take(error, &mut each).err();
+        assert!(matches!(failed, Some(Failure::Failed(why)) if why == "no (llm_provider_failed)"));
+        assert!(take(b"event: delta\ndata: {\n\n", &mut each).is_err());
+        assert_eq!(all, "a\nb");
+    }
+}

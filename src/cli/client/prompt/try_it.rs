@@ -1,0 +1,161 @@
+//! `roadstead prompt try`
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::which::Which;
+use crate::cli::client::api::{Api, segment};
+use crate::cli::client::assignments::Assignments;
+use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::lookup::id_of;
+use crate::cli::client::prompt_file::PromptFile;
+use crate::cli::client::table::cell;
+use crate::cli::failure::Failure;
+use crate::cli::output;
+
+/// Send a prompt to a model, and print its answer
+#[derive(Args)]
+#[command(
+    after_help = "On a terminal the answer appears as it comes. What it took is on stderr; with --json \
+                        everything is one object. It may cost money; nothing of it is kept, and the \
+                        audit log says who tried what.\n\n\
+                        A key needs the scopes artifact:read and llm-provider:test.\n\n\
+                        Examples:\n  \
+                        roadstead prompt try main/scribe@production --message Hello\n  \
+                        roadstead prompt try main/scribe --file scribe.md --set PRODUCT=Harbour"
+)]
+pub struct Try {
+    #[command(flatten)]
+    which: Which,
+
+    /// Try the text of this file, - for stdin, instead of a version
+    #[arg(long, value_name = "FILE", conflicts_with = "draft")]
+    file: Option<String>,
+
+    /// Try this draft, by id, instead of a version
+    #[arg(long, value_name = "DRAFT")]
+    draft: Option<String>,
+
+    /// First message of the user; without one the prompt is the message
+    #[arg(long, short, value_name = "TEXT")]
+    message: Option<String>,
+
+    #[command(flatten)]
+    values: Assignments,
+
+    /// Environment, by slug or id, that supplies the other values
+    #[arg(long, value_name = "ENVIRONMENT")]
+    environment: Option<String>,
+
+    /// LLM provider, by name or id; by default the default one
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+
+    /// Model; by default that of the provider
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// Longest answer, in tokens
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<u32>,
+
+    /// How freely the model chooses its words, from 0 to 2
+    #[arg(long, value_name = "NUMBER")]
+    temperature: Option<f64>,
+
+    #[command(flatten)]
+    client: ClientFlags,
+}
+
+impl Try {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        if self.file.is_some() || self.draft.is_some() {
+            self.which.artifact.without_selector()?;
+        }
+        let api = self.client.connect()?;
+        let body = self.body(&api)?;
+        let path = format!("/prompts/{}/try", segment(&self.which.artifact.name));
+        let shows_parts = !self.client.json && output::is_terminal();
+        let tried =
+            api.post_for_text(
+                &path,
+                &body,
+                |part| {
+                    if shows_parts { output::part(part) } else { Ok(()) }
+                },
+            )?;
+        if shows_parts {
+            output::part("\n")?;
+        } else {
+            output::content(self.client.json, &tried, tried["text"].as_str().unwrap_or_default())?;
+        }
+        if !self.client.json {
+            figures(&tried).iter().for_each(|line| output::status(line));
+        }
+        Ok(())
+    }
+
+    fn body(&self, api: &Api) -> Result<Value, Failure> {
+        let file = self.file.as_deref().map(PromptFile::read).transpose()?;
+        let provider = match &self.provider {
+            Some(name) => Some(id_of(api, "/llm-providers", name, "LLM provider")?),
+            None => None,
+        };
+        let artifact = &self.which.artifact;
+        Ok(json!({
+            "registryRef": artifact.registry_ref(api)?,
+            "artifactType": self.which.kind.text(),
+            "version": artifact.selector,
+            "draftId": self.draft,
+            "source": file.map(|file| file.source),
+            "variables": self.values.read()?,
+            "environment": self.environment,
+            "llmProviderId": provider,
+            "model": self.model,
+            "message": self.message,
+            "maxTokens": self.max_tokens,
+            "temperature": self.temperature,
+        }))
+    }
+}
+
+/// What it took, for a person.
+fn figures(tried: &Value) -> Vec<String> {
+    let known = |name: &str| match &tried[name] {
+        Value::Null => "?".to_string(),
+        value => cell(value),
+    };
+    let secs = tried["tookMs"].as_f64().unwrap_or_default() / 1000.0;
+    let cost = match tried["costUsd"].as_f64() {
+        Some(usd) => format!("${usd}"),
+        None => cell(&tried["costNote"]),
+    };
+    let (model, input, output) = (known("model"), known("inputTokens"), known("outputTokens"));
+    let mut lines = vec![format!("{model}: {input} + {output} tokens, {secs:.1} s, {cost}")];
+    let missing = cell(&tried["missing"]);
+    if !missing.is_empty() {
+        lines.push(format!("no value for: {missing}"));
+    }
+    if let Some(reason @ ("length" | "max_tokens" | "MAX_TOKENS")) = tried["stopReason"].as_str() {
+        lines.push(format!("the answer was cut ({reason}); a larger --max-tokens gives more"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figures_say_what_is_known() {
+        let all = json!({"model": "m", "inputTokens": 3, "outputTokens": 4, "tookMs": 1234,
+            "costUsd": 0.25, "costNote": null, "missing": [], "stopReason": "stop"});
+        assert_eq!(figures(&all), ["m: 3 + 4 tokens, 1.2 s, $0.25"]);
+        let little = json!({"model": null, "inputTokens": null, "outputTokens": null, "tookMs": 0,
+            "costUsd": null, "costNote": "no price", "missing": ["A"], "stopReason": "length"});
+        let lines = figures(&little);
+        assert_eq!(lines[0], "?: ? + ? tokens, 0.0 s, no price");
+        assert_eq!(lines[1], "no value for: A");
+        assert!(lines[2].contains("--max-tokens"), "{lines:?}");
+    }
+}

@@ -1,0 +1,219 @@
+//! `/o/{org}/prompts/{registry}/{name}/try`: a version, a draft or a text that is not saved, on a model.
+//! Nothing of it is kept. A script shows the answer as it comes.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::Method;
+use crate::base::{Error, Result};
+use crate::console::api::segment;
+use crate::console::fields::Fields;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Place, environments};
+use crate::console::problems::sentence;
+use crate::console::reply::Reply;
+use crate::console::strict::Nullable;
+use crate::console::visit::Visit;
+use crate::http::text_events;
+
+/// Its path, and what answers it.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/try")
+    .get(|visit| Box::pin(show(visit, None, None)))
+    .post(|visit| Box::pin(ask(visit)))];
+
+/// Names of the fields with values of variables begin so.
+const VALUE: &str = "v.";
+
+#[derive(Template)]
+#[template(path = "try_prompt.html")]
+struct TryPage {
+    frame: Frame,
+    place: Place,
+    /// The draft that is tried; empty for none.
+    draft: String,
+    version: String,
+    source: String,
+    /// The variables of what is tried, with what was entered for them.
+    values: BTreeMap<String, String>,
+    environments: Vec<(String, String)>,
+    providers: Vec<(String, String)>,
+    answer: Option<Answer>,
+}
+
+/// What a model answered.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    text: String,
+    missing: Vec<String>,
+    model: Nullable<String>,
+    stop_reason: Nullable<String>,
+    input_tokens: Nullable<u64>,
+    output_tokens: Nullable<u64>,
+    took_ms: u64,
+    cost_usd: Nullable<f64>,
+    cost_note: Nullable<String>,
+}
+
+impl Answer {
+    fn took(&self) -> String {
+        format!("{:.1} s", self.took_ms as f64 / 1000.0)
+    }
+
+    fn tokens(count: &Nullable<u64>) -> String {
+        count.0.map_or("not counted".into(), |count| count.to_string())
+    }
+
+    fn cost(&self) -> String {
+        match (self.cost_usd.0, &self.cost_note.0) {
+            (Some(usd), _) => format!("${usd}"),
+            (None, Some(note)) => sentence(note),
+            (None, None) => "Unknown.".into(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Provider {
+    id: String,
+    name: String,
+    is_default: bool,
+}
+
+#[derive(Deserialize)]
+struct Draft {
+    body: String,
+}
+
+#[derive(Deserialize)]
+struct Content {
+    source: String,
+}
+
+#[derive(Deserialize)]
+struct Compiled {
+    variables: Vec<String>,
+}
+
+/// What is entered or, on a page that was just opened, what its link says.
+fn given<'a>(visit: &'a Visit, name: &str) -> &'a str {
+    visit.form.sent(name).unwrap_or_else(|| visit.query.get(name)).trim()
+}
+
+/// Whether the editor brings its text, of whose form the text alone is meant for here.
+fn is_brought(visit: &Visit) -> bool {
+    visit.form.get("action") == "try"
+}
+
+async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Result<Reply> {
+    visit.require(Method::Post, "/prompts/name/try")?;
+    let place = Place::of(visit);
+    let mut providers: Vec<Provider> = visit.api.items("/llm-providers", &[]).await?;
+    providers.sort_by_key(|one| !one.is_default);
+    let entered = visit.form.below(VALUE);
+    let variables = variables(visit, &place).await?;
+    let mut frame = place.crumbs(visit, visit.frame("Try")).script("try").failed(error.as_ref());
+    let is_brought = is_brought(visit);
+    if is_brought {
+        frame.form = Fields::default();
+    }
+    let of = |name: &str| if is_brought { String::new() } else { given(visit, name).into() };
+    let page = TryPage {
+        frame,
+        draft: of("draft"),
+        version: of("version"),
+        source: visit.form.get("source").into(),
+        values: variables
+            .into_iter()
+            .map(|name| (name.clone(), entered.get(&name).to_string()))
+            .collect(),
+        environments: environments(&visit.api).await?,
+        providers: providers.into_iter().map(|one| (one.id, one.name)).collect(),
+        answer,
+        place,
+    };
+    // The prompt need not exist: a draft is of a name.
+    Ok(render(page.frame.status, &page)?.showing_input())
+}
+
+/// The variables of what is tried; none if it is not there, or does not compile.
+async fn variables(visit: &Visit, place: &Place) -> Result<Vec<String>> {
+    let path = format!("/prompts/{}", segment(&place.name));
+    let of_artifact = [("registryRef", place.registry.as_str()), ("artifactType", place.kind)];
+    let source = if !visit.form.get("source").trim().is_empty() {
+        Ok(visit.form.get("source").to_string())
+    } else if !given(visit, "draft").is_empty() {
+        let draft = format!("{path}/drafts/{}", segment(given(visit, "draft")));
+        visit.api.get(&draft, &of_artifact).await.map(|draft: Draft| draft.body)
+    } else {
+        let version = given(visit, "version");
+        let selected = (!version.is_empty()).then_some(("version", version));
+        let query = place.query(selected.as_slice());
+        let content = visit.api.get("/registries/artifact-versions/content", &query).await;
+        content.map(|content: Content| content.source)
+    };
+    let source = match source {
+        Ok(source) => source,
+        Err(error) => return visit.failed(error).map(|_| Vec::new()),
+    };
+    let body = json!({"registryRef": place.registry, "artifactType": place.kind, "source": source});
+    match visit.api.post(&format!("{path}/compile"), body).await {
+        Ok(Compiled { variables }) => Ok(variables),
+        Err(error) => visit.failed(error).map(|_| Vec::new()),
+    }
+}
+
+/// The request that the form makes.
+fn request(visit: &Visit, place: &Place) -> Value {
+    let entered = visit.form.below(VALUE);
+    let filled = entered.pairs().filter(|(_, value)| !value.is_empty());
+    let variables: serde_json::Map<String, Value> =
+        filled.map(|(name, value)| (name.into(), json!(value))).collect();
+    let mut body = json!({
+        "registryRef": place.registry, "artifactType": place.kind, "variables": variables,
+    });
+    for (name, field) in [
+        ("environment", "environment"),
+        ("llmProviderId", "llmProviderId"),
+        ("model", "model"),
+        ("message", "message"),
+    ] {
+        if let Some(value) = visit.form.some(field) {
+            body[name] = json!(value);
+        }
+    }
+    // Of what is entered, the nearest to the text counts.
+    if let Some(source) = visit.form.some("source") {
+        body["source"] = json!(source);
+    } else if let Some(draft) = visit.form.some("draft") {
+        body["draftId"] = json!(draft);
+    } else if let Some(version) = visit.form.some("version") {
+        body["version"] = json!(version);
+    }
+    body
+}
+
+async fn ask(visit: &Visit) -> Result<Reply> {
+    if is_brought(visit) {
+        return show(visit, None, None).await;
+    }
+    let place = Place::of(visit);
+    let path = format!("/prompts/{}/try", segment(&place.name));
+    let body = request(visit, &place);
+    // The script asks so.
+    if visit.form.sent("stream").is_some() {
+        return match visit.api.post_for_text(&path, body).await {
+            Ok(text) => Ok(Reply::events(text_events(text))),
+            Err(error) => show(visit, visit.failed(error)?, None).await,
+        };
+    }
+    match visit.api.post(&path, body).await {
+        Ok(answer) => show(visit, None, Some(answer)).await,
+        Err(error) => show(visit, visit.failed(error)?, None).await,
+    }
+}

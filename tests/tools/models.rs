@@ -1,0 +1,121 @@
+//! Prompts that are tried on a real proxy of models, `litellm`, with answers that are made up.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+use crate::client::{Caller, Connection, pick, within};
+use crate::optional::{Installed, installed};
+use crate::python::{self, Packages};
+use crate::server::{Acme, free_port};
+
+/// Not the newest: a later release was not what it said.
+static ENVIRONMENT: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
+    python::environment(&Packages {
+        folder: "litellm-1",
+        what: "a proxy of models for tests (once, a minute)",
+        wanted: &["litellm[proxy]"],
+        constraints: "tests/tools/litellm.txt",
+    })
+});
+
+const KEY: &str = "sk-litellm-0123456789";
+
+/// A running proxy. It is killed when dropped.
+struct Proxy {
+    process: Child,
+    port: u16,
+    _place: tempfile::TempDir,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Proxy {
+    /// None where the test is left out, which is said aloud.
+    fn start() -> Option<Self> {
+        let program = installed("LITELLM", "a proxy of models", &ENVIRONMENT)?;
+        let place = tempfile::tempdir().unwrap();
+        let config = place.path().join("config.yaml");
+        let text = json!({
+            "model_list": [{"model_name": "mock", "litellm_params": {"model": "openai/mock",
+                "api_key": "none", "mock_response": "Good morning, Ada."}}],
+            "general_settings": {"master_key": KEY},
+        });
+        // JSON is YAML.
+        std::fs::write(&config, text.to_string()).unwrap();
+        let port = free_port();
+        let process = Command::new(program.join("bin/litellm"))
+            .arg("--config")
+            .arg(&config)
+            .args(["--host", "127.0.0.1", "--port", &port.to_string()])
+            .env("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let proxy = Proxy { process, port, _place: place };
+        within(std::time::Duration::from_secs(120), "the proxy answers", || {
+            let mut connection = Connection::open(([127, 0, 0, 1], port).into()).ok()?;
+            let ask = b"GET /health/liveliness HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            connection.write(ask).ok()?;
+            (connection.head().ok()?.0 == 200).then_some(())
+        });
+        Some(proxy)
+    }
+}
+
+/// A connection to the proxy with this key; its id.
+fn connected(owner: &Caller, port: u16, key: &str) -> String {
+    let body = json!({"name": "Proxy", "provider": "custom", "apiKey": key,
+        "baseUrl": format!("http://127.0.0.1:{port}/v1"), "config": {"model": "mock"}});
+    owner.post("/llm-providers", body).id()
+}
+
+#[test]
+fn a_prompt_is_tried_on_a_proxy_of_models() {
+    let Some(proxy) = Proxy::start() else { return };
+    let acme = Acme::start(&["--allow-private-network", "127.0.0.0/8"]);
+    let owner = &acme.owner;
+    owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
+    let provider = connected(owner, proxy.port, KEY);
+    let body = json!({"registryRef": "acme/main", "source": "Greet {{NAME}}.", "message": "Go",
+        "variables": {"NAME": "Ada"}, "llmProviderId": provider, "orgSlug": "acme"});
+    let tried = owner.post("/prompts/hello/try", body.clone()).ok();
+    let shown = pick(&tried, "text model stopReason missing");
+    assert_eq!(shown, json!(["Good morning, Ada.", "mock", "stop", []]));
+    assert!(tried["inputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{tried}");
+    assert!(tried["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{tried}");
+
+    let mut stream = Connection::open(acme.serving.address).unwrap();
+    let ask = owner.ask("POST", "/prompts/hello/try").with("Accept", "text/event-stream");
+    stream.write(&ask.json(&body).to_bytes()).unwrap();
+    assert_eq!(stream.head().unwrap().0, 200);
+    let mut all = String::new();
+    while !all.contains("event: done") {
+        all += &stream.chunk().unwrap();
+    }
+    let data =
+        |line: &str| -> Option<Value> { serde_json::from_str(line.strip_prefix("data: ")?).ok() };
+    let parts: Vec<Value> = all.lines().filter_map(data).collect();
+    let (last, parts) = parts.split_last().unwrap();
+    assert!(parts.len() > 1, "it comes in parts: {all}");
+    let text: String = parts.iter().map(|part| part["text"].as_str().unwrap()).collect();
+    assert_eq!(
+        (text.as_str(), &last["text"]),
+        ("Good morning, Ada.", &json!("Good morning, Ada."))
+    );
+
+    let mut refused = body;
+    refused["llmProviderId"] = json!(connected(owner, proxy.port, "sk-wrong-0123456789"));
+    let refused = owner.post("/prompts/hello/try", refused);
+    refused.refused(502, "llm_provider_failed");
+    assert!(!refused.text().contains("0123456789"), "{}", refused.text());
+}
