@@ -32,6 +32,7 @@ const SOURCES: &[Source] = &[
     Source { name: "console", extension: "css", content: include_str!("assets/console.css") },
     script("board", include_str!("assets/board.js")),
     script("complete", include_str!("assets/complete.js")),
+    script("choose", include_str!("assets/choose.js")),
     script("copy", include_str!("assets/copy.js")),
     script("draft", include_str!("assets/draft.js")),
     script("drop", include_str!("assets/drop.js")),
@@ -55,26 +56,29 @@ struct Asset {
     compressed: Bytes,
 }
 
-/// The picture of all icons, which the style sheet names.
-const ICONS: Source =
-    Source { name: "icons", extension: "svg", content: include_str!("assets/icons.svg") };
+/// What other files name: the picture of all icons in the style sheet, and the palette in the script of the
+/// keys, which reads it when it is opened.
+const NAMED: [Source; 2] = [
+    Source { name: "icons", extension: "svg", content: include_str!("assets/icons.svg") },
+    script("palette", include_str!("assets/palette.js")),
+];
 
 static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    let icons = Asset::of(&ICONS, "");
-    let path = icons.path.clone();
-    let others = SOURCES.iter().map(|source| Asset::of(source, &path));
-    others.chain([icons]).collect()
+    let named: Vec<_> = NAMED.iter().map(|source| Asset::of(source, &[])).collect();
+    let mut all: Vec<_> = SOURCES.iter().map(|source| Asset::of(source, &named)).collect();
+    all.extend(named);
+    all
 });
 
 impl Asset {
-    /// `icons` is the path of the picture that a style sheet calls `icons.svg`.
-    fn of(source: &Source, icons: &str) -> Self {
+    /// The source names `named` by their files, which becomes their paths.
+    fn of(source: &Source, named: &[Asset]) -> Self {
         let Source { name, extension, content } = source;
-        let content = without_indentation(content);
-        let content = match *extension {
-            "css" => content.replace("icons.svg", icons),
-            _ => content,
-        };
+        let mut content = without_indentation(content);
+        for asset in named {
+            let extension = asset.path.rsplit('.').next().unwrap_or_default();
+            content = content.replace(&format!("{}.{extension}", asset.name), &asset.path);
+        }
         let content = Bytes::from(content);
         let hash = blake3::hash(&content).to_hex();
         let media_type = match *extension {

@@ -55,6 +55,7 @@ impl Dispatch<'_> {
         if self.needs_session(visit) {
             return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
         }
+        visit.form = std::mem::take(&mut visit.form).picked();
         let keys = visit.api.calls.executor.store.keys();
         let tokens = FormTokens { keys, bound_to: &visit.bound_to };
         if !tokens.is_valid(visit.form.get("_token")) {

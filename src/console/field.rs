@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::choice::Chooser;
 use super::conflict::Edited;
 use super::visit::Visit;
 use crate::base::{Error, Result};
@@ -38,6 +39,8 @@ pub enum Input {
     Text(&'static str),
     /// A line that one of the options may be chosen for.
     Suggested,
+    /// A line for the name of something, which is looked for as it is typed.
+    Chosen(Chooser),
     /// So many lines.
     Area(u8),
     Select,
@@ -116,6 +119,11 @@ impl Field {
         options: impl IntoIterator<Item = (V, L)>,
     ) -> Self {
         Field::new(name, label, Input::Suggested).options(options)
+    }
+
+    /// A line for the name of something that there is.
+    pub fn choose(label: &'static str, chooser: Chooser) -> Self {
+        Field::new(chooser.name, label, Input::Chosen(chooser))
     }
 
     /// The place of what the page has in the form by hand.
@@ -232,6 +240,14 @@ impl Field {
     /// What it offers.
     pub fn choices(&self) -> &[(String, String)] {
         &self.options
+    }
+
+    /// How something is chosen in it.
+    pub fn chooser(&self) -> Option<Chooser> {
+        match self.input {
+            Input::Chosen(chooser) => Some(chooser),
+            _ => None,
+        }
     }
 
     /// Whether the page has it by hand.

@@ -8,6 +8,9 @@ use crate::base::lines;
 /// Names that contain one of these hold secrets, which are never shown again.
 const SECRET: [&str; 4] = ["password", "secret", "token", "apikey"];
 
+/// What the name of a field begins with in which what fits in another one can be picked.
+const PICK: &str = "pick.";
+
 /// Fields with their values, in the order in which they were sent. A name may be there repeatedly.
 #[derive(Clone, Debug, Default)]
 pub struct Fields(Arc<Vec<(String, String)>>);
@@ -57,6 +60,20 @@ impl Fields {
         kept.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// These fields, with what was picked for one of them in place of what was typed.
+    pub fn picked(self) -> Self {
+        let picks = self.below(PICK);
+        if picks.is_empty() {
+            return self;
+        }
+        let typed = self.0.iter().filter(|(name, _)| !name.starts_with(PICK));
+        let field = |(name, value): &(String, String)| {
+            let pick = picks.some(name).map(String::from);
+            (name.clone(), pick.unwrap_or_else(|| value.clone()))
+        };
+        Fields(Arc::new(typed.map(field).collect()))
+    }
+
     /// Those whose names begin with `prefix`, without it.
     pub fn below(&self, prefix: &str) -> Self {
         let stripped = self.0.iter().filter_map(|(name, value)| {
@@ -69,4 +86,20 @@ impl Fields {
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET.iter().any(|secret| name.contains(secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_picked_takes_the_place_of_what_was_typed() {
+        let fields = |text: &str| {
+            let all = Fields::parse(text.as_bytes()).picked();
+            all.pairs().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+        };
+        assert_eq!(fields("a=1&b=2"), ["a=1", "b=2"]);
+        assert_eq!(fields("a=1&pick.a=&b=2"), ["a=1", "b=2"]);
+        assert_eq!(fields("a=1&pick.a=3&b=2&pick.none=4"), ["a=3", "b=2"]);
+    }
 }

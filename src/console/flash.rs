@@ -32,6 +32,8 @@ texts! {
     SessionEnded = "The session was signed out.",
     SessionsEnded = "All other sessions were signed out.",
     Joined = "Welcome. You are a member now.",
+    TasksMoved = "The tasks were moved.",
+    DocumentsDeleted = "The documents were deleted.",
     OrganizationSaved = "The organization was saved.",
     OrganizationCreated = "The organization was created.",
     RegistryCreated = "The registry was created.",

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api::segment;
+use super::choice::Chooser;
 use super::conflict::{self, Edited};
 use super::field::{self, Field, Input};
 use super::flash::Flash;
@@ -244,6 +245,9 @@ impl Form {
                 frame = frame.label(field.name, field.label);
             }
         }
+        if self.choosers().next().is_some() {
+            frame = frame.choosing();
+        }
         if !self.is_change() {
             return frame;
         }
@@ -259,6 +263,23 @@ impl Form {
             conflict.button.2.clear();
         }
         frame
+    }
+
+    /// The fields in which something is chosen.
+    pub fn choosers(&self) -> impl Iterator<Item = Chooser> {
+        self.fields.iter().filter_map(Field::chooser)
+    }
+
+    /// Offers what fits at the fields that were refused; the frame is ready.
+    ///
+    /// # Errors
+    /// See [`Frame::offering`].
+    pub async fn offer(&self, frame: Frame, visit: &Visit) -> Result<Frame> {
+        if visit.form.get("action") != self.action {
+            return Ok(frame);
+        }
+        let choosers: Vec<_> = self.choosers().collect();
+        frame.offering(visit, &choosers).await
     }
 
     /// What was sent, as its route takes it.
@@ -332,7 +353,7 @@ impl FormPage {
         self
     }
 
-    fn show(mut self, visit: &Visit, error: Option<&Error>) -> Result<Reply> {
+    async fn show(mut self, visit: &Visit, error: Option<&Error>) -> Result<Reply> {
         if visit.membership.is_some() {
             visit.require(self.form.method, &self.form.path)?;
         }
@@ -341,7 +362,8 @@ impl FormPage {
             let is_new = self.form.stored.is_null();
             self.form.back = if is_new { above.unwrap_or_default() } else { visit.above().into() };
         }
-        self.frame = self.form.ready(self.frame.failed(error), visit, error);
+        let frame = self.form.ready(self.frame.failed(error), visit, error);
+        self.frame = self.form.offer(frame, visit).await?;
         render(self.frame.status, &self)
     }
 }
@@ -353,13 +375,13 @@ impl FormPage {
 pub async fn answer(make: Maker, visit: &Visit, is_sent: bool) -> Result<Reply> {
     let page = make(visit).await?;
     if !is_sent {
-        return page.show(visit, None);
+        return page.show(visit, None).await;
     }
     match page.form.send(visit).await {
         Err(error) if error.kind() == Kind::NotFound && page.form.is_destructive() => Err(error),
         Err(error) => {
             let error = visit.failed(error)?;
-            make(visit).await?.show(visit, error.as_ref())
+            make(visit).await?.show(visit, error.as_ref()).await
         }
         done => done,
     }

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 
 use super::ago;
 use super::assets;
+use super::choice::Offer;
 use super::conflict::{self, Conflict, Edited};
 use super::fields::Fields;
 use super::flash::Flash;
@@ -49,6 +50,8 @@ pub struct Frame {
     pub problems: Problems,
     /// What somebody else has saved meanwhile, if that is what is wrong with it.
     pub conflict: Option<Conflict>,
+    /// What fits in fields that were refused.
+    pub offers: Vec<Offer>,
     /// The digest of what the form edits; empty of one that creates something.
     pub was: String,
     /// The values that the form is filled with.
@@ -104,6 +107,7 @@ impl Frame {
             key: clock.new_id().to_string(),
             problems: Problems::default(),
             conflict: None,
+            offers: Vec::new(),
             was: String::new(),
             form: visit.form.clone(),
             query: visit.query.clone(),
@@ -223,6 +227,16 @@ impl Frame {
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(self.query.pairs().filter(is_filter))
             .append_pair("cursor", cursor)
+            .finish();
+        format!("{}?{query}", self.path)
+    }
+
+    /// This page with its filters, from an offset on.
+    pub fn from_offset(&self, offset: impl std::fmt::Display) -> String {
+        let is_filter = |(name, value): &(&str, &str)| *name != "offset" && !value.is_empty();
+        let query = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(self.query.pairs().filter(is_filter))
+            .append_pair("offset", &offset.to_string())
             .finish();
         format!("{}?{query}", self.path)
     }

@@ -6,13 +6,16 @@
 //! Each page is one file in `pages/` with its templates; `docs/CONTRIBUTING.md`, "Adding a page",
 //! says how. Everything works without scripts.
 
-mod ago;
+mod actions;
 mod against;
+mod ago;
 mod api;
 mod assets;
 mod budget;
 mod chart;
 mod check;
+mod choice;
+mod chooser;
 mod compress;
 mod conflict;
 mod cookies;
@@ -31,6 +34,7 @@ mod frame;
 mod guard;
 mod headers;
 mod heatmap;
+mod hits;
 mod markdown;
 mod measures;
 mod multipart;

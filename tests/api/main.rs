@@ -72,6 +72,7 @@ mod restricted_agents;
 mod routes;
 mod scheduling;
 mod scopes;
+mod search;
 mod second_factor;
 mod service_accounts;
 mod spans;

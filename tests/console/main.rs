@@ -15,6 +15,7 @@ mod editing;
 mod changes;
 mod day;
 mod filled;
+mod finding;
 mod forms;
 mod guarded;
 mod html;

@@ -209,6 +209,7 @@ const OFFERED: &[(&str, &[&str])] = &[
         &["GET /access-grants", "POST /access-grants", "DELETE /access-grants/{grantId}"],
     ),
     ("heatmap.rs", &["GET /deployments/heatmap"]),
+    ("hits.rs", &["GET /search"]),
     ("home.rs", &["POST /organizations"]),
     (
         "inbox.rs",
@@ -382,7 +383,6 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("registries.rs", &["GET /registries"]),
     ("registry.rs", &["GET /registries/{registrySlug}", "GET /registries/artifacts"]),
     ("reset_password.rs", &["POST /auth/password/reset", "POST /auth/password/forgot"]),
-    ("search.rs", &["GET /search"]),
     ("setup.rs", &["GET /setup", "POST /setup"]),
     ("sign_in.rs", &["POST /auth/sign-in", "POST /auth/sign-in/code", "GET /auth/providers"]),
     ("sign_out.rs", &["POST /auth/sign-out"]),

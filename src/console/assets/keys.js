@@ -1,6 +1,7 @@
 // Keys: / goes to the search, g and a letter goes to a section, j and k walk through the rows of a list,
-// n and p through the changes of a comparison, ? says so. They can be switched off, there. The letter of a section is its first or, if that is one of a section
-// before it, the next that is no section's first.
+// n and p through the changes of a comparison, Ctrl+K opens the palette, ? says so. They can be switched off,
+// there. The letter of a section is its first or, if that is one of a section before it, the next that is no
+// section's first.
 const OFF = "keys-off";
 const stored = () => { try { return localStorage.getItem(OFF); } catch { return null; } };
 let isOff = stored() === "1";
@@ -59,6 +60,7 @@ function help() {
   };
   for (const [letter, link] of sections()) entry(`g ${letter}`, link.textContent.trim());
   entry("/", "Search");
+  entry("Ctrl K", "Find or do");
   entry("j", "Next row");
   entry("k", "Row before");
   entry("n", "Next change of a comparison");
@@ -85,7 +87,15 @@ function help() {
   dialog.showModal();
 }
 
+function palette(event) {
+  const field = document.querySelector("[data-find]");
+  if (isOff || !field || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  import("palette.js").then(({ open }) => open(field.form.action)).catch(() => location.assign(field.form.action));
+}
+
 addEventListener("keydown", (event) => {
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key === "k") return palette(event);
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]")) return;
   const key = event.key;

@@ -1,5 +1,7 @@
 //! `/o/{org}/agents/{key}/edit`: the draft of an agent; `/o/{org}/new/agent`: creating one.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,8 +10,9 @@ use super::agent::{api_path, page_path};
 use super::agents::{Agent, Fleets, ToolRef};
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
 use crate::console::conflict::Edited;
-use crate::console::field::Field;
+use crate::console::field::{Field, words};
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
@@ -27,7 +30,14 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(save(visit))),
 ];
 
-/// So many tools can be chosen from.
+const REGISTRY: Chooser = Chooser::one("draft.registryRef", Kind::Registry);
+const PROMPT: Chooser = Chooser::one("draft.promptName", Kind::Prompt).from(REGISTRY.name, "");
+const VERSION: Chooser =
+    Chooser::one("draft.promptVersion", Kind::Version).from(REGISTRY.name, PROMPT.name);
+
+const OTHER_TOOLS: Chooser = Chooser::one("otherTools", Kind::Tool).many();
+
+/// So many tools can be ticked.
 const TOOLS: &str = "100";
 
 #[derive(Template)]
@@ -62,29 +72,39 @@ async fn new(visit: &Visit) -> Result<FormPage> {
 
 /// The form of an agent with its draft.
 async fn draft(visit: &Visit) -> Result<Form> {
-    let fields = vec![
+    let mut fields = vec![
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),
         Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
         tags::field(),
-        Field::text("draft.registryRef", "Registry").optional().hint("Such as acme/main."),
-        Field::text("draft.promptName", "Prompt").optional(),
-        Field::text("draft.promptVersion", "Version")
+        Field::choose("Registry", REGISTRY).optional().hint("Such as acme/main."),
+        Field::choose("Prompt", PROMPT).optional(),
+        Field::choose("Version", VERSION)
             .optional()
             .hint("A version, a range such as ^1, or a label."),
         Field::text("draft.model", "Model").optional(),
         Field::text("draft.provider", "Provider").optional(),
         Field::special(),
+    ];
+    // Those that cannot be ticked are looked for.
+    if read_tools(visit).await?.next_cursor.is_some() {
+        let others = Field::choose("Other tools", OTHER_TOOLS).words().optional().unstored();
+        fields.push(others.also("draft.toolRefs").hint("Their ids, with commas between them."));
+    }
+    fields.extend([
         Field::area("draft.variables", "Variables, as a JSON object", 4).object().optional(),
         Field::area("draft.providerConfig", "Settings for the provider, as a JSON object", 4)
             .object()
             .optional(),
-    ];
+    ]);
     let form = Form::change(visit, &api_path(visit, ""), fields).await?;
     let page = page_path(visit);
     let form = form.button("Save draft").back(page.as_str()).done(page, Flash::AgentSaved);
     Ok(form
         .refined(|visit, stored, body| {
+            if let Some(fields) = body.as_object_mut() {
+                fields.remove(OTHER_TOOLS.name);
+            }
             let tools = tools(visit, &tool_refs(stored)).into_iter();
             let tool = |(id, version)| json!({"toolId": id, "version": version});
             body["draft"]["toolRefs"] = tools.map(tool).collect();
@@ -99,6 +119,11 @@ async fn draft(visit: &Visit) -> Result<Form> {
         }))
 }
 
+/// The tools that can be ticked.
+async fn read_tools(visit: &Visit) -> Result<List<Tool>> {
+    visit.api.get("/tools", &[("limit", TOOLS)]).await
+}
+
 /// The tools of a stored draft.
 fn tool_refs(stored: &Value) -> Vec<ToolRef> {
     Vec::deserialize(&stored["draft"]["toolRefs"]).unwrap_or_default()
@@ -108,7 +133,7 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Patch, "/agents/key")?;
     let mut form = draft(visit).await?;
     let agent: Agent = form.stored()?;
-    let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
+    let tools = read_tools(visit).await?;
     let sent: Vec<_> = visit.form.pairs().filter(|(name, _)| *name == "tool").collect();
     let is_chosen = |tool: &Tool| match visit.form.is_empty() {
         true => agent.draft.tool_refs.iter().any(|one| one.tool_id == tool.id),
@@ -117,8 +142,9 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = visit.frame(&format!("Edit {}", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents"));
     let frame = frame.crumb(agent.name.clone(), page_path(visit)).failed(error.as_ref());
+    let frame = form.ready(frame, visit, error.as_ref());
     let page = EditAgent {
-        frame: form.ready(frame, visit, error.as_ref()),
+        frame: form.offer(frame, visit).await?,
         form,
         tools: tools
             .items
@@ -133,10 +159,44 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    match draft(visit).await?.send(visit).await {
+    let form = draft(visit).await?;
+    let sent = match require_prompt(visit, &form).await {
+        Ok(()) => form.send(visit).await,
+        Err(error) => Err(error),
+    };
+    match sent {
         Err(error) => edit(visit, visit.failed(error)?).await,
         done => done,
     }
+}
+
+/// Refuses a registry or a prompt that is not there, where it is entered: the API keeps a draft of what is
+/// still to be made.
+async fn require_prompt(visit: &Visit, form: &Form) -> Result<()> {
+    let names = [REGISTRY.name, PROMPT.name];
+    let [registry, prompt] = names.map(|name| visit.form.get(name).trim());
+    let draft = form.stored::<Agent>()?.draft;
+    let stored = [&draft.registry_ref, &draft.prompt_name];
+    let is_stored = stored.map(|name| name.as_deref().unwrap_or_default()) == [registry, prompt];
+    if registry.is_empty() || is_stored {
+        return Ok(());
+    }
+    let mut query = vec![("registryRef", registry), ("artifactType", "prompt"), ("limit", "1")];
+    query.extend((!prompt.is_empty()).then_some(("promptName", prompt)));
+    let found: List<Value> = match visit.api.get("/registries/artifacts", &query).await {
+        Ok(found) => found,
+        Err(error) => {
+            visit.failed(error)?;
+            let message = "must be one that you may use, such as acme/main";
+            return Err(Error::invalid_at(REGISTRY.name, message));
+        }
+    };
+    if found.items.is_empty() && !prompt.is_empty() {
+        let message =
+            "must be a prompt of this registry; publish it there first, or choose another";
+        return Err(Error::invalid_at(PROMPT.name, message));
+    }
+    Ok(())
 }
 
 /// The chosen tools with their versions: one that the draft has already keeps its version, and so does
@@ -149,5 +209,9 @@ fn tools(visit: &Visit, stored: &[ToolRef]) -> Vec<(String, Option<String>)> {
         let old = stored.iter().find(|one| one.tool_id == id);
         (id.to_string(), old.and_then(|old| old.version.0.clone()))
     };
-    kept.chain(sent("tool")).map(tool).collect()
+    let named = words(visit.form.get(OTHER_TOOLS.name));
+    let mut all: Vec<_> = kept.chain(sent("tool")).chain(named).collect();
+    let mut known = BTreeSet::new();
+    all.retain(|id| known.insert(*id));
+    all.into_iter().map(tool).collect()
 }

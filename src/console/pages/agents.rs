@@ -10,6 +10,7 @@ use crate::base::{Result, Time};
 use crate::console::api::Api;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
+use crate::console::hits::{self, Filtered};
 use crate::console::page::Page;
 use crate::console::paused::Pause;
 use crate::console::reply::Reply;
@@ -40,6 +41,8 @@ struct Agents {
     frame: Frame,
     base: String,
     agents: List<Agent>,
+    /// What the words of the query have found in place of them.
+    filtered: Option<Filtered>,
     fleets: Fleets,
     only: &'static str,
     /// The fleet that is shown alone; empty for all.
@@ -164,10 +167,13 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let tags = TagFilter::of(visit);
     query.extend(tags.query());
     query.extend(visit.cursor());
+    let filtered = hits::filtered(visit, &[("kind", "agent")]).await?;
+    let is_listed = tags.can_be() && filtered.is_none();
     let page = Agents {
         frame: visit.frame("Agents").live(),
         base: visit.in_org(""),
-        agents: if tags.can_be() { visit.api.get("/agents", &query).await? } else { List::none() },
+        filtered,
+        agents: if is_listed { visit.api.get("/agents", &query).await? } else { List::none() },
         fleets: Fleets::read(&visit.api).await?,
         only,
         fleet: fleet.into(),

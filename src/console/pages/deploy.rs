@@ -15,6 +15,7 @@ use super::plan::{Delivery, PlanTool, Shown, Target, shown};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -32,6 +33,8 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/deployments/new")
 
 /// So many agents can be ticked; others are named.
 const OFFERED: &str = "100";
+/// A deployment has at most so many agents.
+const MOST_TICKED: usize = 100;
 /// The prefix of fields with values of variables, which is the API's.
 const VARIABLES: &str = "agentVariables.";
 
@@ -46,7 +49,17 @@ struct Deploy {
     defaults: Defaults,
     /// Variables that need a value, or were given one: the field, and the name.
     variables: Vec<(String, String)>,
+    /// Where there are more environments than a choice has.
+    environment: Option<Chooser>,
+    others: Chooser,
+    prompt: Chooser,
+    version: Chooser,
 }
+
+const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
+const OTHERS: Chooser = Chooser::one("others", Kind::Agent).many();
+const PROMPT: Chooser = Chooser::one("promptName", Kind::Prompt).from("registryRef", "");
+const VERSION: Chooser = Chooser::one("version", Kind::Version).from("registryRef", "promptName");
 
 /// An agent that can be ticked.
 struct Choice {
@@ -138,16 +151,35 @@ async fn defaults(visit: &Visit, chosen: &[String]) -> Result<Defaults> {
     })
 }
 
+/// The agents that can be ticked: those that are ticked already, and the newest.
+async fn choices(visit: &Visit) -> Result<Vec<Choice>> {
+    let fields = if visit.form.is_empty() { &visit.query } else { &visit.form };
+    let ticked = fields.pairs().filter(|(name, _)| *name == "agent").map(|(_, key)| key);
+    let ticked: BTreeSet<_> = ticked.collect();
+    let newest: List<Agent> = visit.api.get("/agents", &[("limit", OFFERED)]).await?;
+    let others = ticked.iter().filter(|key| newest.items.iter().all(|one| one.stable_key != **key));
+    let mut choices = Vec::new();
+    for key in others.take(MOST_TICKED) {
+        let found = visit.api.get::<Agent>(&format!("/agents/{}", segment(key)), &[]).await;
+        // One that is gone, or that the visitor may not use, is shown as it was named: the API refuses it.
+        let name = match found {
+            Ok(agent) => agent.name,
+            Err(error) => visit.failed(error).map(|_| String::new())?,
+        };
+        choices.push(Choice { key: (*key).into(), name, is_chosen: true });
+    }
+    choices.extend(newest.items.into_iter().map(|agent| Choice {
+        is_chosen: ticked.contains(agent.stable_key.as_str()),
+        name: agent.name,
+        key: agent.stable_key,
+    }));
+    Ok(choices)
+}
+
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Post, "/agents/deployments")?;
     let api = &visit.api;
     let chosen = chosen(visit);
-    let agents: List<Agent> = api.get("/agents", &[("limit", OFFERED)]).await?;
-    let agents = agents.items.into_iter().map(|agent| Choice {
-        is_chosen: chosen.contains(&agent.stable_key),
-        name: agent.name,
-        key: agent.stable_key,
-    });
     let many = [("limit", "100")];
     let environments: List<Environment> = api.get("/environments", &many).await?;
     let registries: List<Registry> = api.get("/registries", &many).await?;
@@ -161,18 +193,24 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let variables = missing.chain(given).filter_map(|name| name.strip_prefix(VARIABLES));
     let variables: BTreeSet<_> = variables.map(String::from).collect();
     let frame = visit.frame("Deploy").crumb("Deployments", visit.in_org("/deployments"));
+    let frame = frame
+        .failed(error.as_ref())
+        .rename("agentIds", "others")
+        .label("others", "Agents")
+        .label("promptName", "Prompt")
+        .choosing();
     let page = Deploy {
-        frame: frame
-            .failed(error.as_ref())
-            .rename("agentIds", "others")
-            .label("others", "Agents")
-            .label("promptName", "Prompt"),
+        frame: frame.offering(visit, &[OTHERS, PROMPT, VERSION, ENVIRONMENT]).await?,
         here: visit.in_org("/deployments/new"),
-        agents: agents.collect(),
+        agents: choices(visit).await?,
         registries: [usual].into_iter().chain(registries.items.into_iter().map(registry)).collect(),
+        environment: environments.next_cursor.is_some().then_some(ENVIRONMENT),
         environments: environments.items.into_iter().map(|one| (one.slug, one.name)).collect(),
         defaults,
         variables: variables.into_iter().map(|one| (format!("{VARIABLES}{one}"), one)).collect(),
+        others: OTHERS,
+        prompt: PROMPT,
+        version: VERSION,
     };
     render(page.frame.status, &page)
 }

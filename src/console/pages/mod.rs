@@ -63,6 +63,7 @@ mod access;
 mod audit;
 mod channel;
 mod channels;
+mod choose;
 mod clone;
 mod confirm;
 mod confirm_mail;
@@ -85,6 +86,7 @@ mod keys;
 mod knowledge;
 mod llm_provider;
 mod member;
+mod many;
 mod members;
 mod model_prices;
 pub mod notifications;
@@ -191,6 +193,8 @@ const ALL: &[&[Page]] = &[
     document::PAGES,
     files::PAGES,
     search::PAGES,
+    choose::PAGES,
+    many::PAGES,
 ];
 
 /// Returns all pages.

@@ -8,6 +8,7 @@ use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
+use crate::console::hits::{self, Filtered};
 use crate::console::page::Page;
 use crate::console::place::{Artifact, Registry};
 use crate::console::reply::Reply;
@@ -28,6 +29,8 @@ struct RegistryPage {
     base: String,
     registry: Registry,
     artifacts: List<Artifact>,
+    /// What the words of the query have found in place of them.
+    filtered: Option<Filtered>,
     /// The type that is shown alone; empty for all.
     only: String,
     tags: TagFilter,
@@ -49,7 +52,10 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let tags = TagFilter::of(visit);
     query.extend(tags.query());
     query.extend(visit.cursor());
-    let artifacts = if tags.can_be() {
+    let mut only_here = vec![("within", slug)];
+    only_here.extend((!only.is_empty()).then_some(("kind", only)));
+    let filtered = hits::filtered(visit, &only_here).await?;
+    let artifacts = if tags.can_be() && filtered.is_none() {
         visit.api.get("/registries/artifacts", &query).await?
     } else {
         List::none()
@@ -66,6 +72,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         base: visit.in_org(""),
         registry,
         artifacts,
+        filtered,
         only: only.into(),
         tags,
         may_change: visit.may(Method::Patch, "/registries/slug"),

@@ -1,22 +1,37 @@
 //! `/o/{org}/search`: what has a name that begins with what was entered, or has its words in a text.
 
 use askama::Template;
-use serde::Deserialize;
 
 use super::knowledge::languages;
 use crate::base::Result;
-use crate::console::api::segment;
+use crate::console::actions::{self, Offered};
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
+use crate::console::hits::{self, Hit};
 use crate::console::page::Page;
-use crate::console::passage::{Highlight, pieces};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
-use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/search").get(|visit| Box::pin(show(visit)))];
+
+/// The kinds that can be searched alone.
+const KINDS: [&str; 11] = [
+    "registry",
+    "prompt",
+    "promptlet",
+    "agent",
+    "fleet",
+    "environment",
+    "tool",
+    "team",
+    "task",
+    "policy",
+    "knowledge_base",
+];
+/// Of one kind so many are shown on a page.
+const PAGE: usize = 20;
 
 #[derive(Template)]
 #[template(path = "search.html")]
@@ -25,114 +40,92 @@ struct SearchPage {
     words: String,
     languages: Vec<(&'static str, &'static str)>,
     language: String,
+    /// The kind that is searched alone; empty for all.
+    only: &'static str,
+    actions: Vec<Offered>,
     groups: Vec<Group>,
+    /// The offset of the next page, where one kind is searched.
+    next: Option<usize>,
     refusal: String,
 }
 
 /// What was found of a kind.
 struct Group {
     kind: String,
-    rows: Vec<Row>,
+    hits: Vec<Hit>,
+    /// The page of this kind; empty if all are here.
+    all: String,
 }
 
-/// Something that was found.
-struct Row {
-    path: String,
-    name: String,
-    /// What tells it from others of this name.
-    detail: String,
-    /// The passage with the words, in pieces; empty if it was found by its name.
-    passage: Vec<(bool, String)>,
+/// The page on which one kind is searched for the same words.
+fn path_of(visit: &Visit, kind: &str) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("q", visit.query.get("q")).append_pair("kind", kind);
+    if let Some(language) = visit.query.some("language") {
+        query.append_pair("language", language);
+    }
+    visit.in_org(&format!("/search?{}", query.finish()))
 }
 
-#[derive(Deserialize)]
-struct Found {
-    items: Vec<Item>,
-}
-
-#[derive(Deserialize)]
-struct Item {
-    kind: String,
-    id: String,
-    name: String,
-    key: Nullable<String>,
-    within: Nullable<String>,
-    version: Nullable<String>,
-    snippet: Nullable<String>,
-    highlights: Vec<Highlight>,
-}
-
-impl Item {
-    /// The path of its page, below the organization's.
-    fn path(&self) -> String {
-        let id = segment(&self.id);
-        let key = segment(self.key.as_deref().unwrap_or(&self.id));
-        let within = segment(self.within.as_deref().unwrap_or_default());
-        match self.kind.as_str() {
-            "registry" => format!("/prompts/{key}"),
-            "prompt" | "promptlet" => {
-                let version = self.version.as_deref().map(segment);
-                let below = version.map_or(String::new(), |it| format!("/versions/{it}"));
-                format!("/{}s/{within}/{id}{below}", self.kind)
+impl SearchPage {
+    async fn search(&mut self, visit: &Visit) -> Result<()> {
+        let (offset, size) = (hits::offset(visit), PAGE.to_string());
+        let skipped = offset.to_string();
+        let mut query = vec![("q", self.words.as_str())];
+        query.extend(visit.query.some("language").map(|language| ("language", language)));
+        if !self.only.is_empty() {
+            query.extend([("kind", self.only), ("offset", &skipped), ("count", &size)]);
+        }
+        let found = match hits::find(visit, &query).await {
+            Ok(found) => found,
+            Err(error) => {
+                let error = visit.failed(error)?;
+                self.refusal = error.map_or_else(String::new, |error| sentence(error.message()));
+                return Ok(());
             }
-            "agent" => format!("/agents/{key}"),
-            "fleet" => format!("/fleets/{id}"),
-            "environment" => format!("/environments/{id}"),
-            "tool" => format!("/tools/{id}"),
-            "team" => format!("/teams/{key}"),
-            "task" => format!("/teams/{within}/tasks/{key}"),
-            "policy" => format!("/governance/policies/{id}"),
-            _ => format!("/knowledge/{id}"),
+        };
+        for item in found.items {
+            let hit = item.hit(visit);
+            match self.groups.iter_mut().find(|group| group.kind == item.kind) {
+                Some(group) => group.hits.push(hit),
+                None => {
+                    let has_more = self.only.is_empty() && found.more.contains(&item.kind);
+                    let all = if has_more { path_of(visit, &item.kind) } else { String::new() };
+                    self.groups.push(Group { kind: item.kind, hits: vec![hit], all });
+                }
+            }
         }
+        let is_one = !self.only.is_empty();
+        self.next = hits::next(offset, PAGE, is_one && !found.more.is_empty());
+        Ok(())
     }
 
-    fn row(&self, visit: &Visit) -> Row {
-        let passage = self.snippet.as_deref();
-        Row {
-            path: visit.in_org(&self.path()),
-            name: self.name.clone(),
-            detail: self.detail(),
-            passage: passage.map_or_else(Vec::new, |text| pieces(text, &self.highlights)),
-        }
-    }
-
-    fn detail(&self) -> String {
-        if let (Some(within), Some(version)) = (self.within.as_deref(), self.version.as_deref()) {
-            return format!("{within} {version}");
-        }
-        match (self.within.as_deref(), self.key.as_deref()) {
-            (Some(within), Some(key)) => format!("{within} #{key}"),
-            (Some(one), None) | (None, Some(one)) => one.into(),
-            (None, None) => String::new(),
-        }
+    /// The address of the search of all kinds.
+    fn everything(&self) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        format!("{}?{}", self.frame.path, query.append_pair("q", &self.words).finish())
     }
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
-    let words = visit.query.some("q").unwrap_or_default().to_string();
-    let mut groups: Vec<Group> = Vec::new();
-    let mut refusal = String::new();
-    if !words.is_empty() {
-        let mut query = vec![("q", words.as_str())];
-        query.extend(visit.query.some("language").map(|language| ("language", language)));
-        match visit.api.get::<Found>("/search", &query).await {
-            Ok(found) => {
-                for item in found.items {
-                    let row = item.row(visit);
-                    match groups.iter_mut().find(|group| group.kind == item.kind) {
-                        Some(group) => group.rows.push(row),
-                        None => groups.push(Group { kind: item.kind, rows: vec![row] }),
-                    }
-                }
-            }
-            Err(error) => {
-                let error = visit.failed(error)?;
-                refusal = error.map_or_else(String::new, |error| sentence(error.message()));
-            }
-        }
+    let wanted = visit.query.get("kind");
+    let only = KINDS.into_iter().find(|kind| *kind == wanted).unwrap_or_default();
+    let mut page = SearchPage {
+        frame: visit.frame("Search"),
+        words: visit.query.some("q").unwrap_or_default().to_string(),
+        languages: languages("As they are spelled"),
+        language: visit.query.get("language").to_string(),
+        only,
+        actions: Vec::new(),
+        groups: Vec::new(),
+        next: None,
+        refusal: String::new(),
+    };
+    if only.is_empty() {
+        page.actions = actions::offered(visit, &page.words).await?;
     }
-    let languages = languages("As they are spelled");
-    let (frame, language) = (visit.frame("Search"), visit.query.get("language").to_string());
-    let page = SearchPage { frame, words, languages, language, groups, refusal };
+    if !page.words.is_empty() {
+        page.search(visit).await?;
+    }
     render(page.frame.status, &page)
 }

@@ -8,6 +8,7 @@ use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::{self, Filtered};
 use crate::console::page::Page;
 use crate::console::pages::board;
 use crate::console::reply::Reply;
@@ -34,6 +35,8 @@ struct Tasks {
     frame: Frame,
     place: TeamPlace,
     tasks: List<Task>,
+    /// What the words of the query have found in place of them.
+    filtered: Option<Filtered>,
     crew: Crew,
     only: String,
     filters: Vec<(&'static str, &'static str)>,
@@ -50,7 +53,10 @@ async fn show(visit: &Visit) -> Result<Reply> {
     };
     query.extend(visit.cursor());
     let statuses = board::STATUSES.iter().map(|name| (*name, status(name).2));
+    let here = [("kind", "task"), ("within", place.team.slug.as_str())];
+    let filtered = hits::filtered(visit, &here).await?;
     let page = Tasks {
+        filtered,
         frame: place.crumbs(visit, visit.frame("Tasks")).live(),
         tasks: visit.api.get(&place.api("/tasks"), &query).await?,
         crew: Crew::read(&visit.api, &place).await?,

@@ -3,6 +3,7 @@
 use askama::Template;
 
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -69,13 +70,6 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Known {
-    stable_key: String,
-    name: String,
-}
-
 /// What an agent has in a team.
 pub fn fields() -> Vec<Field> {
     vec![
@@ -86,9 +80,8 @@ pub fn fields() -> Vec<Field> {
 
 async fn add(visit: &Visit) -> Result<FormPage> {
     let place = TeamPlace::of(visit).await?;
-    let known: List<Known> = visit.api.get("/agents", &[("limit", "100")]).await?;
-    let known = known.items.into_iter().map(|agent| (agent.stable_key, agent.name));
-    let mut all = vec![Field::suggest("stableKey", "Agent", known).hint("Its stable key.")];
+    let agent = Chooser::one("stableKey", Kind::Agent);
+    let mut all = vec![Field::choose("Agent", agent).hint("Its name, or its stable key.")];
     all.extend(fields());
     let frame = place.crumbs(visit, visit.frame(&format!("Add an agent to {}", place.team.name)));
     Ok(Form::create(&place.api("/agents"), all, "Add agent")

@@ -25,7 +25,7 @@ use crate::store::{ListSource, View};
 
 use names::{Needle, Search};
 use result::{SearchKind, SearchQuery, SearchResult, SearchResults};
-use result::{agent_result, keep_first, tool_result, visible};
+use result::{agent_result, tool_result, visible};
 
 /// Searching.
 pub const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -38,37 +38,52 @@ fn registries(view: &View, caller: &Caller) -> Result<Vec<Registry>> {
 }
 
 fn search(view: &View, req: &Req<(), SearchQuery>) -> Result<SearchResults> {
-    use SearchKind as K;
-    let needle = Needle::new(&req.input.q);
-    let mut search = Search { view, caller: req.caller(), needle, found: Vec::new() };
-    let registries = registries(view, req.caller())?;
-    search.restricted(|one: Registry| {
-        SearchResult::new(K::Registry, one.id, &one.name).key(&one.slug)
-    })?;
-    search.artifacts(&registries)?;
-    search.restricted(|one: Agent| agent_result(&one))?;
-    search.restricted(|one: Fleet| SearchResult::new(K::Fleet, one.id, &one.name))?;
-    search.restricted(|one: Environment| {
-        SearchResult::new(K::Environment, one.id, &one.name).key(&one.slug)
-    })?;
-    search.open(|one: Tool| tool_result(&one))?;
-    search.open(|one: Team| SearchResult::new(K::Team, one.id, &one.name).key(&one.slug))?;
-    search.tasks()?;
-    search.open(|one: Policy| SearchResult::new(K::Policy, one.id, &one.name))?;
-    search.open(|one: KnowledgeBase| SearchResult::new(K::KnowledgeBase, one.id, &one.name))?;
-    let is_id = search.needle.id.is_some();
+    let query = &req.input;
+    let mut registries = registries(view, req.caller())?;
+    if let Some(within) = &query.within {
+        registries.retain(|registry| registry.slug == *within);
+    }
+    let needle = Needle::new(&query.q);
+    let is_id = needle.id.is_some();
+    let mut search = Search { view, caller: req.caller(), query, needle, found: Vec::new() };
+    look(&mut search, &registries)?;
+    if !is_id {
+        search.exact(&query.q, &registries)?;
+    }
     let mut found = search.found;
     found.sort_by_key(|(fit, result)| (result.kind, *fit));
     let mut items: Vec<_> = found.into_iter().map(|(_, result)| result).collect();
-    keep_first(&mut items, |item| item.kind);
-    if !is_id {
-        let mut more = texts::search(view, req, &registries)?;
-        more.retain(|result| !items.iter().any(|item| item.is_of(result)));
-        keep_first(&mut more, |item| item.kind);
-        items.extend(more);
-        items.sort_by_key(|item| item.kind);
-    }
-    Ok(SearchResults { items })
+    let mut others = if is_id { Vec::new() } else { texts::search(view, req, &registries)? };
+    others.retain(|result| !items.iter().any(|item| item.is_of(result)));
+    let slice = query.slice();
+    let mut more = slice.cut(&mut items);
+    more.extend(slice.cut(&mut others));
+    more.sort_unstable();
+    more.dedup();
+    items.extend(others);
+    items.sort_by_key(|item| item.kind);
+    Ok(SearchResults { items, more })
+}
+
+/// Looks through the names of all kinds.
+fn look(search: &mut Search, registries: &[Registry]) -> Result<()> {
+    use SearchKind as K;
+    search.restricted(K::Registry, |one: Registry| {
+        SearchResult::new(K::Registry, one.id, &one.name).key(&one.slug)
+    })?;
+    search.artifacts(registries)?;
+    search.restricted(K::Agent, |one: Agent| agent_result(&one))?;
+    search.restricted(K::Fleet, |one: Fleet| SearchResult::new(K::Fleet, one.id, &one.name))?;
+    search.restricted(K::Environment, |one: Environment| {
+        SearchResult::new(K::Environment, one.id, &one.name).key(&one.slug)
+    })?;
+    search.open(K::Tool, |one: Tool| tool_result(&one))?;
+    search
+        .open(K::Team, |one: Team| SearchResult::new(K::Team, one.id, &one.name).key(&one.slug))?;
+    search.tasks()?;
+    search.open(K::Policy, |one: Policy| SearchResult::new(K::Policy, one.id, &one.name))?;
+    let base = |one: KnowledgeBase| SearchResult::new(K::KnowledgeBase, one.id, &one.name);
+    search.open(K::KnowledgeBase, base)
 }
 
 fn routes() -> Vec<Route> {
@@ -312,5 +327,70 @@ mod tests {
         let names: Vec<_> =
             found(&fixture, &fixture.member, "prod").into_iter().map(|(_, name)| name).collect();
         assert_eq!(names, ["Prod 6", "Prod 5", "Prod 4", "Prod 3", "Prod 2"]);
+    }
+
+    #[test]
+    fn the_others_of_a_kind_are_found_from_an_offset_on() {
+        let fixture = Fixture::new();
+        for n in 0..7 {
+            let body = json!({"slug": format!("prod-{n}"), "name": format!("Prod {n}")});
+            environments::tests::make(&fixture, body).unwrap();
+        }
+        tools::tests::make(&fixture, json!({"name": "Prod tool", "type": "http"})).unwrap();
+        let found = |query: Value| {
+            let query = Fixture::input::<SearchQuery>(query).unwrap();
+            let found = fixture.read_as(&fixture.member, search, (), query).unwrap();
+            let names: Vec<_> = found.items.into_iter().map(|one| one.name).collect();
+            (names.join(","), found.more)
+        };
+        let (names, more) = found(json!({"q": "prod"}));
+        assert_eq!(names, "Prod 6,Prod 5,Prod 4,Prod 3,Prod 2,Prod tool");
+        assert_eq!(more, [SearchKind::Environment]);
+        let next = found(json!({"q": "prod", "kind": "environment", "offset": 5}));
+        assert_eq!(next, ("Prod 1,Prod 0".into(), vec![]));
+        let few = found(json!({"q": "prod", "kind": "environment", "count": 2, "offset": 1}));
+        assert_eq!(few, ("Prod 5,Prod 4".into(), vec![SearchKind::Environment]));
+        assert_eq!(found(json!({"q": "prod", "kind": "tool"})), ("Prod tool".into(), vec![]));
+        assert_eq!(found(json!({"q": "prod", "within": "main"})), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn within_a_registry_only_what_is_in_it_is_found() {
+        let fixture = Fixture::new();
+        for registry in ["main", "other"] {
+            artifacts::tests::registry(&fixture, registry);
+            publish(&fixture, registry, "notes", "1.0.0", "Keel.");
+        }
+        let found = |query: Value| {
+            let query = Fixture::input::<SearchQuery>(query).unwrap();
+            let found = fixture.read_as(&fixture.member, search, (), query).unwrap();
+            let places = found.items.into_iter().map(|one| one.within.unwrap_or_default());
+            places.collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(found(json!({"q": "notes"})), "other,main");
+        assert_eq!(found(json!({"q": "notes", "within": "main"})), "main");
+        assert_eq!(found(json!({"q": "keel", "within": "main"})), "main");
+        assert_eq!(found(json!({"q": "notes", "within": "none"})), "");
+    }
+
+    #[test]
+    fn what_is_called_exactly_so_is_found_however_many_are_newer() {
+        let fixture = Fixture::new();
+        for key in ["bot-1", "bot-2"] {
+            agents::tests::make(&fixture, json!({"stableKey": key, "name": key})).unwrap();
+        }
+        for n in 0..1100 {
+            let body = json!({"stableKey": format!("bot-1{n}"), "name": format!("Bot 1{n}")});
+            agents::tests::make(&fixture, body).unwrap();
+        }
+        let first = |text: &str| found(&fixture, &fixture.member, text)[0].1.clone();
+        assert_eq!((first("bot-1"), first("BOT-2")), ("bot-1".into(), "bot-2".into()));
+        // Of one kind more are looked through.
+        let of = |query: Value| {
+            let query = Fixture::input::<SearchQuery>(query).unwrap();
+            fixture.read_as(&fixture.member, search, (), query).unwrap().items.len()
+        };
+        let both = (json!({"q": "bot-2"}), json!({"q": "bot", "kind": "agent", "offset": 1000}));
+        assert_eq!((of(both.0), of(both.1)), (1, 5));
     }
 }

@@ -1,12 +1,13 @@
 //! Search by name: what the caller may see, kind by kind.
 
-use super::result::{Bound, MAX_LOOKED_AT_BELOW, SearchKind, SearchResult};
-use super::result::{artifact_result, keep_first, visible};
+use super::result::{Amount, Bound, SearchKind, SearchQuery, SearchResult};
+use super::result::{agent_result, artifact_result, visible};
 use crate::auth::{Caller, Restrictable, Restricted};
 use crate::base::{Id, Result, fold, is_unspaced, without_accents};
-use crate::resources::artifacts::Artifact;
-use crate::resources::registries::Registry;
+use crate::resources::artifacts::{Artifact, ArtifactId};
+use crate::resources::registries::{ArtifactType, Registry};
 use crate::resources::teams::{Task, Team};
+use crate::resources::{agents, environments};
 use crate::store::{Key, ListSource, Order, Record, View};
 
 /// What is searched for.
@@ -77,56 +78,109 @@ pub struct Search<'a> {
     /// What is searched, and for whom.
     pub view: &'a View<'a>,
     pub caller: &'a Caller,
+    pub query: &'a SearchQuery,
     pub needle: Needle,
     /// By name, in no order.
     pub found: Vec<(Fit, SearchResult)>,
 }
 
 impl Search<'_> {
-    /// Looks through a kind; `show` leaves out what the caller may not see. Returns how many records
-    /// were looked at.
+    /// Looks through so much of a kind; `show` leaves out what the caller may not see, and what is of
+    /// another kind counts as looked at. Returns how much was.
     fn look<R: Record>(
         &mut self,
+        most: Amount,
         prefix: &impl Key,
         show: impl Fn(R) -> Result<Option<SearchResult>>,
-    ) -> Result<usize> {
-        let Search { view, needle, found, .. } = self;
-        let (mut bound, mut hits) = (Bound::default(), Vec::new());
+    ) -> Result<Amount> {
+        let Search { view, query, needle, found, .. } = self;
+        let (mut bound, mut hits) = (Bound::new(most), Vec::new());
         let prefix = prefix.to_bytes();
         view.for_each_sized(ListSource::TABLE, &prefix, Order::Descending, |size, record: R| {
             let result = show(record)?;
             let next = bound.count(size, result.is_some());
+            let result = result.filter(|result| query.is_for(result.kind));
             hits.extend(result.and_then(|result| Some((needle.fit(&result)?, result))));
             Ok(next)
         })?;
-        hits.sort_by_key(|(fit, _)| *fit);
-        keep_first(&mut hits, |(_, result): &(Fit, SearchResult)| result.kind);
+        hits.sort_by_key(|(fit, result): &(Fit, SearchResult)| (result.kind, *fit));
+        let known = query.slice().known();
+        let (mut kind, mut count) = (None, 0);
+        hits.retain(|(_, result)| {
+            count = if kind == Some(result.kind) { count + 1 } else { 1 };
+            kind = Some(result.kind);
+            count <= known
+        });
         found.extend(hits);
         Ok(bound.seen)
+    }
+
+    /// Adds what is called exactly so, however old it is: it is found by its key.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub fn exact(&mut self, text: &str, registries: &[Registry]) -> Result<()> {
+        let key = text.trim().to_lowercase();
+        let (view, caller) = (self.view, self.caller);
+        if let Some(agent) = agents::by_stable_key(view, &key)? {
+            self.add_exact(visible(view, caller, agent)?.map(|agent| agent_result(&agent)));
+        }
+        if let Some(found) = environments::find(view, &key)? {
+            let shown = visible(view, caller, found)?;
+            self.add_exact(shown.map(|one| {
+                SearchResult::new(SearchKind::Environment, one.id, &one.name).key(&one.slug)
+            }));
+        }
+        for registry in registries.iter().take(Amount::REGISTRIES) {
+            for kind in [ArtifactType::Prompt, ArtifactType::Promptlet] {
+                let Ok(id) = ArtifactId::parse(registry, Some(kind), text.trim()) else { continue };
+                let has = view.has::<Artifact>(&id)?;
+                self.add_exact(has.then(|| artifact_result(&id, &registry.slug)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds this, unless it is not asked for or was found already.
+    fn add_exact(&mut self, result: Option<SearchResult>) {
+        let Some(result) = result.filter(|result| self.query.is_for(result.kind)) else { return };
+        if !self.found.iter().any(|(_, known)| known.is_of(&result)) {
+            self.found.push((Fit::Whole, result));
+        }
     }
 
     /// Looks through a kind whose records every member sees.
     pub fn open<T, R: Record<Key = Id<T>>>(
         &mut self,
+        kind: SearchKind,
         show: impl Fn(R) -> SearchResult,
     ) -> Result<()> {
-        self.by_id_or_name(|record| Ok(Some(show(record))))
+        self.by_id_or_name(kind, |record| Ok(Some(show(record))))
     }
 
     /// Looks through a kind that can be restricted.
-    pub fn restricted<T: Restrictable>(&mut self, show: impl Fn(T) -> SearchResult) -> Result<()>
+    pub fn restricted<T: Restrictable>(
+        &mut self,
+        kind: SearchKind,
+        show: impl Fn(T) -> SearchResult,
+    ) -> Result<()>
     where
         Restricted<T>: Record<Key = Id<T>>,
     {
         let (view, caller) = (self.view, self.caller);
-        self.by_id_or_name(|record| Ok(visible(view, caller, record)?.map(&show)))
+        self.by_id_or_name(kind, |record| Ok(visible(view, caller, record)?.map(&show)))
     }
 
     fn by_id_or_name<T, R: Record<Key = Id<T>>>(
         &mut self,
+        kind: SearchKind,
         show: impl Fn(R) -> Result<Option<SearchResult>>,
     ) -> Result<()> {
-        let Some(id) = self.needle.id else { return self.look(&(), show).map(drop) };
+        if !self.query.is_for(kind) {
+            return Ok(());
+        }
+        let most = self.query.most();
+        let Some(id) = self.needle.id else { return self.look(most, &(), show).map(drop) };
         if let Some(record) = self.view.get::<R>(&id.cast())? {
             self.found.extend(show(record)?.map(|result| (Fit::Whole, result)));
         }
@@ -135,28 +189,38 @@ impl Search<'_> {
 
     /// Looks through what is in these registries.
     pub fn artifacts(&mut self, registries: &[Registry]) -> Result<()> {
-        if self.needle.id.is_some() {
+        let is_asked =
+            [SearchKind::Prompt, SearchKind::Promptlet].into_iter().any(|it| self.query.is_for(it));
+        if self.needle.id.is_some() || !is_asked {
             return Ok(());
         }
-        let mut left = MAX_LOOKED_AT_BELOW;
+        let most = self.query.most();
+        let mut left = most.of_all_lists();
         for registry in registries {
-            if left == 0 {
+            if left.is_none() {
                 break;
             }
-            let looked_at = self.look(&registry.id, |artifact: Artifact| {
+            let looked_at = self.look(most.at_most(left), &registry.id, |artifact: Artifact| {
                 Ok(Some(artifact_result(&artifact.id, &registry.slug)))
             })?;
-            left = left.saturating_sub(looked_at);
+            left = left.without(looked_at);
         }
         Ok(())
     }
 
     /// Looks through the tasks of all teams.
     pub fn tasks(&mut self) -> Result<()> {
-        let teams: Vec<Team> = self.view.all(ListSource::TABLE, &())?;
-        let mut left = MAX_LOOKED_AT_BELOW;
+        if !self.query.is_for(SearchKind::Task) {
+            return Ok(());
+        }
+        let mut teams: Vec<Team> = self.view.all(ListSource::TABLE, &())?;
+        if let Some(within) = &self.query.within {
+            teams.retain(|team| team.slug == *within);
+        }
+        let most = self.query.most();
+        let mut left = most.of_all_lists();
         for team in teams.iter().rev() {
-            if left == 0 {
+            if left.is_none() {
                 break;
             }
             let show = |task: Task| {
@@ -168,8 +232,8 @@ impl Search<'_> {
                 self.found.extend(task.and_then(show).map(|result| (Fit::Whole, result)));
                 continue;
             }
-            let looked_at = self.look(&team.id, |task| Ok(show(task)))?;
-            left = left.saturating_sub(looked_at);
+            let looked_at = self.look(most.at_most(left), &team.id, |task| Ok(show(task)))?;
+            left = left.without(looked_at);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Input, Output, ResourceRef};
 use crate::auth::{Caller, Restrictable, Restricted};
-use crate::base::{Result, Text, Version};
+use crate::base::{Int, Result, Slug, Text, Version};
 use crate::resources::agents::Agent;
 use crate::resources::artifacts::ArtifactId;
 use crate::resources::knowledge_bases::{Highlight, Language};
@@ -16,14 +16,12 @@ use crate::resources::registries::ArtifactType;
 use crate::resources::tools::Tool;
 use crate::store::View;
 
-/// Of each kind five are answered by name, and five by text: a sixth is found by typing on.
-const MAX_HITS: usize = 5;
-/// Of each kind, and of the tasks and artifacts of each team and registry, the newest 1,000 are looked
-/// at: a search costs what a page of a list does.
-const MAX_LOOKED_AT: usize = 1000;
-/// Of each list no more than 2 MiB are read, so that records of 1 MiB do not make a search too large.
+/// Of each kind five are answered by name, and five by text, unless the caller asks for more.
+const HITS: usize = 5;
+/// Of the texts of a kind no more than 2 MiB are read, so that records of 1 MiB do not make a search too
+/// large.
 pub const MAX_BYTES: usize = 2 * 1024 * 1024;
-/// Of all artifacts and tasks, so many are looked at.
+/// Of all artifacts so many texts are looked at.
 pub const MAX_LOOKED_AT_BELOW: usize = 4000;
 /// What the caller may not see counts for neither bound, but no more than so many times as much is read.
 const HIDDEN: usize = 4;
@@ -41,17 +39,50 @@ pub struct SearchQuery {
     /// The language of the texts, by its code in BCP 47: other forms of a word in it are found in them,
     /// too.
     pub language: Option<Language>,
+    /// Only things of this kind. More of them are looked through than where all kinds are.
+    pub kind: Option<SearchKind>,
+    /// Only what is in the registry or the team with this slug.
+    pub within: Option<Slug>,
+    /// How many of each kind are answered, by name and by text; 5 by default.
+    pub count: Option<Int<1, 100>>,
+    /// How many of each kind are left out, by name and by text, that fit better.
+    pub offset: Option<Int<0, 1000>>,
 }
 
 impl Input for SearchQuery {}
 
+impl SearchQuery {
+    /// What of each kind is answered.
+    pub fn slice(&self) -> Slice {
+        let number = |number: i64| usize::try_from(number).unwrap_or_default();
+        Slice {
+            offset: self.offset.map_or(0, |offset| number(offset.get())),
+            count: self.count.map_or(HITS, |count| number(count.get())),
+        }
+    }
+
+    /// Whether things of this kind are asked for.
+    pub fn is_for(&self, kind: SearchKind) -> bool {
+        let may_be_within = self.within.is_none() || kind.is_within();
+        may_be_within && self.kind.is_none_or(|only| only == kind)
+    }
+
+    /// How much of each list is looked at.
+    pub fn most(&self) -> Amount {
+        let is_narrow = self.kind.is_some() || self.within.is_some();
+        if is_narrow { Amount::NARROW } else { Amount::WIDE }
+    }
+}
+
 /// What was found.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SearchResults {
-    /// Kind by kind: at most five that are called so, then at most five that have the words in their text.
+    /// Kind by kind: at most `count` that are called so, then as many that have the words in their text.
     /// Of the first those that are called exactly so come first, then those whose name begins so, the
     /// newest before; of the others those that fit best.
     pub items: Vec<SearchResult>,
+    /// The kinds of which more was found: with `offset` these are answered.
+    pub more: Vec<SearchKind>,
 }
 
 impl Output for SearchResults {
@@ -80,7 +111,9 @@ pub struct SearchResult {
 }
 
 /// The kind of something that was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchKind {
     Registry,
@@ -94,6 +127,13 @@ pub enum SearchKind {
     Task,
     Policy,
     KnowledgeBase,
+}
+
+impl SearchKind {
+    /// Whether things of this kind are in a registry or a team.
+    fn is_within(self) -> bool {
+        matches!(self, SearchKind::Prompt | SearchKind::Promptlet | SearchKind::Task)
+    }
 }
 
 impl SearchResult {
@@ -131,31 +171,107 @@ pub fn artifact_result(of: &ArtifactId, registry: &str) -> SearchResult {
     SearchResult::new(kind, &of.name, &of.name).within(registry)
 }
 
-/// How much was looked at.
-#[derive(Default)]
+/// How much is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    pub records: usize,
+    pub bytes: usize,
+}
+
+impl Amount {
+    /// Of each list where all kinds are searched: a search costs what a page of a list does.
+    const WIDE: Amount = Amount { records: 1000, bytes: MAX_BYTES };
+    /// Of each list, and of all together, where one kind is searched.
+    const NARROW: Amount = Amount { records: 10_000, bytes: 4 * MAX_BYTES };
+    /// How many times as much is looked at in all lists of a kind together, up to [`Amount::NARROW`].
+    const LISTS: usize = 4;
+    /// In so many registries an artifact is looked for by its whole name.
+    pub const REGISTRIES: usize = 1000;
+
+    /// How much of all lists of a kind is looked at, where each has this.
+    pub fn of_all_lists(self) -> Amount {
+        let Amount { records, bytes } = self;
+        Amount { records: Self::LISTS * records, bytes: Self::LISTS * bytes }.at_most(Self::NARROW)
+    }
+
+    /// The smaller of both.
+    pub fn at_most(self, other: Amount) -> Amount {
+        let (records, bytes) = (self.records.min(other.records), self.bytes.min(other.bytes));
+        Amount { records, bytes }
+    }
+
+    /// What is left of it.
+    pub fn without(self, other: Amount) -> Amount {
+        Amount {
+            records: self.records.saturating_sub(other.records),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    /// Whether nothing more is looked at.
+    pub fn is_none(self) -> bool {
+        self.records == 0 || self.bytes == 0
+    }
+}
+
+/// How much was looked at, and how much that may be.
 pub struct Bound {
-    /// Records that the caller may see.
-    pub seen: usize,
-    seen_bytes: usize,
-    hidden: usize,
-    hidden_bytes: usize,
+    most: Amount,
+    /// What the caller may see.
+    pub seen: Amount,
+    hidden: Amount,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Bound::new(Amount::WIDE)
+    }
 }
 
 impl Bound {
+    /// A list of which so much is looked at.
+    pub fn new(most: Amount) -> Self {
+        let none = Amount { records: 0, bytes: 0 };
+        Bound { most, seen: none, hidden: none }
+    }
+
     /// Counts a record; says whether it is the last one.
     pub fn count(&mut self, bytes: usize, is_visible: bool) -> ControlFlow<()> {
-        let (count, size) = if is_visible {
-            (&mut self.seen, &mut self.seen_bytes)
-        } else {
-            (&mut self.hidden, &mut self.hidden_bytes)
-        };
-        *count += 1;
-        *size += bytes;
-        let is_full = self.seen == MAX_LOOKED_AT
-            || self.seen_bytes >= MAX_BYTES
-            || self.hidden == HIDDEN * MAX_LOOKED_AT
-            || self.hidden_bytes >= HIDDEN * MAX_BYTES;
+        let counted = if is_visible { &mut self.seen } else { &mut self.hidden };
+        counted.records += 1;
+        counted.bytes += bytes;
+        let Amount { records, bytes } = self.most;
+        let is_full = self.seen.records >= records
+            || self.seen.bytes >= bytes
+            || self.hidden.records >= HIDDEN * records
+            || self.hidden.bytes >= HIDDEN * bytes;
         if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// What of the results of each kind is answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    offset: usize,
+    count: usize,
+}
+
+impl Slice {
+    /// As many results as must be known to answer it, and to say whether there are more.
+    pub fn known(self) -> usize {
+        self.offset + self.count + 1
+    }
+
+    /// Keeps this of the results of each kind, and returns the kinds that have more.
+    pub fn cut(self, results: &mut Vec<SearchResult>) -> Vec<SearchKind> {
+        let mut counts: BTreeMap<SearchKind, usize> = BTreeMap::new();
+        results.retain(|result| {
+            let count = counts.entry(result.kind).or_default();
+            *count += 1;
+            *count > self.offset && *count <= self.offset + self.count
+        });
+        let is_cut = |(_, count): &(&SearchKind, &usize)| **count > self.offset + self.count;
+        counts.iter().filter(is_cut).map(|(kind, _)| *kind).collect()
     }
 }
 
@@ -169,16 +285,6 @@ pub fn visible<T: Restrictable>(
         return found.open_to_read(view, Some(caller)).map(Some);
     }
     found.open_if_usable(view, caller)
-}
-
-/// Keeps the first results of each kind.
-pub fn keep_first<T>(results: &mut Vec<T>, kind: impl Fn(&T) -> SearchKind) {
-    let mut counts: BTreeMap<SearchKind, usize> = BTreeMap::new();
-    results.retain(|result| {
-        let count = counts.entry(kind(result)).or_default();
-        *count += 1;
-        *count <= MAX_HITS
-    });
 }
 
 /// An agent that was found.

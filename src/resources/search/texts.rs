@@ -3,7 +3,7 @@
 //! may read. The index of knowledge bases is not used: it counts documents of all, so that what somebody
 //! may not read would change what they find.
 
-use super::result::{Bound, MAX_BYTES, MAX_LOOKED_AT_BELOW, SearchQuery, SearchResult};
+use super::result::{Bound, MAX_BYTES, MAX_LOOKED_AT_BELOW, SearchKind, SearchQuery, SearchResult};
 use super::result::{agent_result, artifact_result, tool_result, visible};
 use crate::api::Req;
 use crate::auth::{Caller, Restricted};
@@ -62,10 +62,18 @@ pub fn search(
     };
     let (mut artifacts, mut agents) = (Texts::new(&empty), Texts::new(&empty));
     let mut tools = Texts::new(&empty);
-    add_artifacts(view, registries, &mut artifacts)?;
-    add_agents(view, req.caller(), &mut agents)?;
-    add_tools(view, &mut tools)?;
-    Ok([artifacts, agents, tools].into_iter().flat_map(Texts::best).collect())
+    let is_for = |kind| req.input.is_for(kind);
+    if is_for(SearchKind::Prompt) || is_for(SearchKind::Promptlet) {
+        add_artifacts(view, registries, &mut artifacts)?;
+    }
+    if is_for(SearchKind::Agent) {
+        add_agents(view, req.caller(), &mut agents)?;
+    }
+    if is_for(SearchKind::Tool) {
+        add_tools(view, &mut tools)?;
+    }
+    let found = [artifacts, agents, tools].into_iter().flat_map(Texts::best);
+    Ok(found.filter(|result| is_for(result.kind)).collect())
 }
 
 /// Each registry has its share of what is read, and of what those before it have left. A text may be larger

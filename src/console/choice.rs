@@ -1,0 +1,117 @@
+//! What a field is chosen for, and what it is offered.
+
+/// What can be chosen, by what the API takes for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By its stable key.
+    Agent,
+    /// By its slug.
+    Environment,
+    /// By its name, in a registry or in all.
+    Prompt,
+    /// By the slugs of the organization and its own.
+    Registry,
+    /// By its id.
+    Tool,
+    /// By its number or a label, of a prompt in a registry.
+    Version,
+}
+
+/// The field of a form in which something is chosen.
+#[derive(Clone, Copy)]
+pub struct Chooser {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// The fields of the same form that say the registry, and the prompt; empty without.
+    pub from: [&'static str; 2],
+    /// Whether several are entered, with commas between them.
+    pub is_many: bool,
+}
+
+/// What is looked for.
+pub struct Wanted<'a> {
+    pub kind: Kind,
+    pub text: &'a str,
+    /// As the API names it; empty for all.
+    pub registry: &'a str,
+    pub prompt: &'a str,
+}
+
+/// Something to choose.
+#[derive(Debug, PartialEq)]
+pub struct Choice {
+    pub value: String,
+    /// What people know it by, beside its value; may be empty.
+    pub label: String,
+}
+
+/// What is offered at a field, for a form without scripts.
+pub struct Offer {
+    pub name: &'static str,
+    /// What the field becomes, and what is read.
+    pub choices: Vec<(String, String)>,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] =
+        [Kind::Agent, Kind::Environment, Kind::Prompt, Kind::Registry, Kind::Tool, Kind::Version];
+
+    /// Its name in addresses and in the search of the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Agent => "agent",
+            Kind::Environment => "environment",
+            Kind::Prompt => "prompt",
+            Kind::Registry => "registry",
+            Kind::Tool => "tool",
+            Kind::Version => "version",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn of(name: &str) -> Option<Self> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The path of its list, and the fields that say value and label.
+    pub fn list(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Kind::Agent => ("/agents", "stableKey", "name"),
+            Kind::Environment => ("/environments", "slug", "name"),
+            Kind::Prompt => ("/registries/artifacts", "name", ""),
+            Kind::Registry => ("/registries", "slug", "name"),
+            Kind::Tool => ("/tools", "id", "name"),
+            Kind::Version => ("/registries/artifact-versions", "version", ""),
+        }
+    }
+}
+
+impl Chooser {
+    /// A field in which one thing is chosen.
+    pub const fn one(name: &'static str, kind: Kind) -> Self {
+        Chooser { name, kind, from: ["", ""], is_many: false }
+    }
+
+    /// The fields of the form that say the registry, and the prompt.
+    pub const fn from(self, registry: &'static str, prompt: &'static str) -> Self {
+        Chooser { from: [registry, prompt], ..self }
+    }
+
+    /// Several are entered.
+    pub const fn many(self) -> Self {
+        Chooser { is_many: true, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_known_by_its_name() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::of(kind.name()), Some(kind));
+        }
+        assert_eq!(Kind::of("team"), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! Choosing a thing by its name. What is typed is looked for among what the visitor may see: by a script
+//! while they type (`pages/choose.rs`), without scripts once the form was sent and its field refused.
+
+use serde_json::Value;
+
+use super::choice::{Choice, Chooser, Kind, Offer, Wanted};
+use super::field;
+use super::frame::Frame;
+use super::hits;
+use super::strict::List;
+use super::visit::Visit;
+use crate::base::Result;
+
+/// So many are offered at once.
+const OFFERED: usize = 20;
+const LIMIT: &str = "20";
+/// The longest text that the API looks for, in characters.
+const MAX_TEXT: usize = 100;
+/// Versions are looked through so far.
+const VERSIONS: &str = "100";
+
+impl Chooser {
+    /// What was typed in a form that was sent: what is before the last word, and that.
+    fn typed<'a>(&self, visit: &'a Visit) -> (&'a str, &'a str) {
+        let text = visit.form.get(self.name);
+        let at = if self.is_many { text.rfind(',').map_or(0, |comma| comma + 1) } else { 0 };
+        (&text[..at], text[at..].trim())
+    }
+
+    async fn offer(&self, visit: &Visit) -> Result<Offer> {
+        let (before, text) = self.typed(visit);
+        let from = |name: &str| if name.is_empty() { "" } else { visit.form.get(name).trim() };
+        let [registry, prompt] = self.from.map(from);
+        let mut wanted = Wanted { kind: self.kind, text, registry, prompt };
+        let mut found = matches(visit, &wanted).await?;
+        if found.is_empty() && !text.is_empty() {
+            wanted.text = "";
+            found = matches(visit, &wanted).await?;
+        }
+        let before = if before.is_empty() { String::new() } else { format!("{before} ") };
+        let choice = |Choice { value, label }: Choice| {
+            let read = if label.is_empty() { value.clone() } else { format!("{label} ({value})") };
+            (format!("{before}{value}"), read)
+        };
+        Ok(Offer { name: self.name, choices: found.into_iter().map(choice).collect() })
+    }
+}
+
+impl Frame {
+    /// Lets things be chosen on the page by a script.
+    pub fn choosing(self) -> Frame {
+        self.script("choose")
+    }
+
+    /// Offers what fits at each of these fields that the API has refused.
+    ///
+    /// # Errors
+    /// Those of the routes that are not about what was typed.
+    pub async fn offering(mut self, visit: &Visit, choosers: &[Chooser]) -> Result<Frame> {
+        if visit.form.is_empty() || !self.problems.any() {
+            return Ok(self);
+        }
+        // What is not found has no field, in some answers of the API.
+        let is_missing = self.status == hyper::StatusCode::NOT_FOUND;
+        for chooser in choosers {
+            let is_whole = is_missing && self.problems.issues.is_empty();
+            if is_whole || !self.problems.at(chooser.name).is_empty() {
+                let offer = chooser.offer(visit).await?;
+                self.offers.extend((!offer.choices.is_empty()).then_some(offer));
+            }
+        }
+        Ok(self)
+    }
+
+    /// What is offered at a field.
+    pub fn offered(&self, name: &str) -> Option<&Offer> {
+        self.offers.iter().find(|offer| offer.name == name)
+    }
+
+    /// The address that a script asks for choices.
+    pub fn choose_path(&self, chooser: &Chooser) -> String {
+        let slug = self.member.as_ref().map_or("", |member| &member.org_slug);
+        format!("/o/{slug}/choose?kind={}", chooser.kind.name())
+    }
+}
+
+/// Returns what fits, at most [`OFFERED`]; nothing for a text that the API refuses.
+///
+/// # Errors
+/// Those of the routes that are not about what was typed.
+pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
+    let found = match wanted.kind {
+        Kind::Version => versions(visit, wanted).await,
+        _ if wanted.text.is_empty() || is_foreign(visit, wanted) => newest(visit, wanted).await,
+        _ => named(visit, wanted).await,
+    };
+    match found {
+        Ok(mut found) => {
+            found.truncate(OFFERED);
+            Ok(found)
+        }
+        Err(error) => {
+            visit.failed(error)?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// The organization that a registry is named with, and its slug.
+fn parts(registry: &str) -> (Option<&str>, &str) {
+    match registry.split_once('/') {
+        Some((organization, slug)) => (Some(organization), slug),
+        None => (None, registry),
+    }
+}
+
+/// Whether the registry is of another organization, in which nothing is searched.
+fn is_foreign(visit: &Visit, wanted: &Wanted<'_>) -> bool {
+    let own = &visit.member().org_slug;
+    parts(wanted.registry).0.is_some_and(|organization| organization != own)
+}
+
+/// What a script or a field takes for something of this kind.
+fn choice(visit: &Visit, kind: Kind, value: &str, label: &str) -> Choice {
+    let value = match kind {
+        Kind::Registry => format!("{}/{value}", visit.member().org_slug),
+        _ => value.into(),
+    };
+    Choice { value, label: label.into() }
+}
+
+/// What is called so.
+async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
+    let Wanted { kind, text, registry, .. } = *wanted;
+    let text = if kind == Kind::Registry { parts(text).1 } else { text };
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    if text.is_empty() {
+        return newest(visit, wanted).await;
+    }
+    let mut query = vec![("q", text.as_str()), ("kind", kind.name()), ("count", LIMIT)];
+    let within = parts(registry).1;
+    query.extend((kind == Kind::Prompt && !within.is_empty()).then_some(("within", within)));
+    let found = hits::find(visit, &query).await?.items.into_iter();
+    let choice = |item: hits::Item| match kind {
+        Kind::Tool => choice(visit, kind, &item.id, &item.name),
+        Kind::Prompt => {
+            let within = item.within.as_deref().filter(|_| registry.is_empty());
+            choice(visit, kind, &item.name, within.unwrap_or_default())
+        }
+        _ => choice(visit, kind, item.key.as_deref().unwrap_or(&item.id), &item.name),
+    };
+    Ok(found.filter(hits::Item::is_by_name).map(choice).collect())
+}
+
+/// The first of the list, where nothing was typed.
+async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
+    let Wanted { kind, registry, text, .. } = *wanted;
+    let (path, value, label) = kind.list();
+    let mut query = vec![("limit", LIMIT)];
+    if kind == Kind::Prompt {
+        if registry.is_empty() {
+            return Ok(Vec::new());
+        }
+        query.extend([("registryRef", registry), ("artifactType", "prompt")]);
+    }
+    let list: List<Value> = visit.api.get(path, &query).await?;
+    let of = |item: &Value, name: &str| field::text_of(&item[name]);
+    let all = list.items.iter().map(|item| choice(visit, kind, &of(item, value), &of(item, label)));
+    Ok(all.filter(|one| one.value.starts_with(text)).collect())
+}
+
+/// The labels and versions of a prompt that begin so.
+async fn versions(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
+    let Wanted { registry, prompt, text, .. } = *wanted;
+    if registry.is_empty() || prompt.is_empty() {
+        return Ok(Vec::new());
+    }
+    let of = [("registryRef", registry), ("promptName", prompt), ("artifactType", "prompt")];
+    let found: List<Value> = visit.api.get("/registries/artifacts", &of).await?;
+    let labels = found.items.first().and_then(|artifact| artifact["labels"].as_object());
+    let labels = labels.into_iter().flatten();
+    let labels = labels.map(|(label, version)| (label.clone(), field::text_of(version)));
+    let mut choices: Vec<_> = labels.map(|(value, label)| Choice { value, label }).collect();
+    let query = [&of[..], &[("limit", VERSIONS)]].concat();
+    let rows: List<Value> = visit.api.get(Kind::Version.list().0, &query).await?;
+    for row in &rows.items {
+        let value = field::text_of(&row["version"]);
+        // Each model may have its own text of a version.
+        if choices.last().is_none_or(|last| last.value != value) {
+            choices.push(Choice { value, label: String::new() });
+        }
+    }
+    choices.retain(|choice| choice.value.starts_with(text));
+    Ok(choices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registry_is_named_with_or_without_its_organization() {
+        assert_eq!(parts("acme/main"), (Some("acme"), "main"));
+        assert_eq!(parts("main"), (None, "main"));
+        assert_eq!(parts(""), (None, ""));
+    }
+}
