@@ -44,7 +44,8 @@ pub use records::{
     find_person,
 };
 pub use required_provider::{
-    ProviderSession, RequiredProvider, is_of_accepted_provider, is_of_provider,
+    BY_BREAK_GLASS, PROVIDER_SESSIONS_BY_SID, PROVIDER_SESSIONS_BY_SUBJECT, ProviderSession,
+    RequiredProvider, is_of_accepted_provider, is_of_provider,
 };
 pub use restricted::{
     DELETED_IN_LOG, DeletedRestricted, Restrictable, Restricted, grants_for, hidden_deleted_ids,

@@ -6,7 +6,9 @@ use bincode::{Decode, Encode};
 use super::records::{Membership, Organization, User};
 use super::session::Session;
 use crate::base::{Error, Id, Result, Time};
-use crate::store::{AnyReference, Export, Key, Org, Record, Reference, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, View, upgrade_shorter,
+};
 
 /// That sessions of a password are refused in an organization, but those of one owner: with a provider that
 /// does not answer, nobody else could get in.
@@ -36,13 +38,18 @@ static BREAK_GLASS: Reference<RequiredProvider, Membership> = Reference::restric
     |required: &RequiredProvider, _| vec![(required.break_glass, required.org).to_bytes()],
 );
 
+/// Rules by the owner who is let in with a password.
+pub static BY_BREAK_GLASS: Index<RequiredProvider, Id<User>> =
+    Index::non_unique("required_providers.by_break_glass", |required| Some(required.break_glass));
+
 static USER: Reference<RequiredProvider, User> = Reference::restrict(
     &["break_glass"],
     "is_break_glass_owner",
     "this person is let in when the provider of sign-ins does not answer",
     |user: &User| user.id.to_bytes(),
     |required: &RequiredProvider, _| vec![required.break_glass.to_bytes()],
-);
+)
+.by(&BY_BREAK_GLASS);
 
 impl Record for RequiredProvider {
     const TABLE: &'static str = "required_providers";
@@ -50,6 +57,7 @@ impl Record for RequiredProvider {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION, &BREAK_GLASS, &USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_BREAK_GLASS];
     type Key = Id<Org>;
     fn key(&self) -> Self::Key {
         self.org
@@ -63,7 +71,19 @@ pub struct ProviderSession {
     pub session: Id<Session>,
     /// The name of the provider.
     pub provider: String,
+    /// The hash of issuer and subject, by which the provider ends the sessions of a person.
+    pub subject: Option<[u8; 32]>,
+    /// The hash of issuer and of its own session there, by which it ends that alone.
+    pub sid: Option<[u8; 32]>,
 }
+
+/// Sessions by who was let in.
+pub static PROVIDER_SESSIONS_BY_SUBJECT: Index<ProviderSession, [u8; 32]> =
+    Index::non_unique("sessions.provider.by_subject", |begun| begun.subject);
+
+/// Sessions by the session at the provider.
+pub static PROVIDER_SESSIONS_BY_SID: Index<ProviderSession, [u8; 32]> =
+    Index::non_unique("sessions.provider.by_sid", |begun| begun.sid);
 
 static SESSION: Reference<ProviderSession, Session> = Reference::cascade(
     &["session"],
@@ -76,9 +96,15 @@ impl Record for ProviderSession {
     const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION];
     const ORG_SCOPED: bool = false;
+    const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
+        &[&PROVIDER_SESSIONS_BY_SUBJECT, &PROVIDER_SESSIONS_BY_SID];
+    const VERSION: u8 = 2;
     type Key = Id<Session>;
     fn key(&self) -> Self::Key {
         self.session
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        upgrade_shorter(version, 1, body)
     }
 }
 
@@ -98,7 +124,8 @@ pub fn is_of_accepted_provider(view: &View, org: Id<Org>, session: Id<Session>) 
 /// Requires what an organization asks of a session.
 ///
 /// # Errors
-/// 403 in a session of a password or of another provider, where a provider is required.
+/// 403 in a session of another provider and, but of the one owner, of a password, where a provider is
+/// required.
 pub(super) fn require_provider(
     view: &View,
     org: Id<Org>,
@@ -106,11 +133,12 @@ pub(super) fn require_provider(
     session: Id<Session>,
 ) -> Result<()> {
     let Some(required) = view.get::<RequiredProvider>(&org)? else { return Ok(()) };
-    if required.break_glass == user {
-        return Ok(());
-    }
     // Who is only supposed to be in a session has none.
     if session == Id::NIL || is_of_accepted_provider(view, org, session)? {
+        return Ok(());
+    }
+    // With a password alone: whoever administers another provider is not to enter as an owner.
+    if required.break_glass == user && !is_of_provider(view, session)? {
         return Ok(());
     }
     Err(required.missing())

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::private_file;
+use crate::auth::SESSION_SECS;
 use crate::auth::oidc::OidcProvider;
 use crate::base::HttpUrl;
 use crate::http::names_this_machine;
@@ -30,7 +31,8 @@ pub(super) struct OidcFlags {
                      secret-file=FILE: of mode 0600 or a credential of systemd; not for a public client\n\
                      label=TEXT: what people see, by default the name\n\
                      trust-addresses=yes: addresses count as verified although the provider does not say \
-                     so, because somebody administers them"
+                     so, because somebody administers them\n\
+                     session-hours=N: how long a session lasts that it has let in, 1 to 12 (by default 12)"
     )]
     oidc: Vec<String>,
 }
@@ -49,6 +51,13 @@ impl OidcFlags {
             let (mut provider, secret_file) = parse(text).map_err(wrong)?;
             if providers.iter().any(|other| other.name == provider.name) {
                 return Err(wrong("another provider has this name".into()));
+            }
+            // People are known by issuer and subject: each would sign in the people of the other.
+            if let Some(other) = providers.iter().find(|other| other.issuer == provider.issuer) {
+                let name = &other.name;
+                return Err(wrong(format!(
+                    "{name} has this issuer already; name each issuer once"
+                )));
             }
             if let Some(path) = secret_file {
                 let secret = private_file::read(&path)?.trim().to_string();
@@ -70,6 +79,9 @@ impl OidcFlags {
 
 /// Parses a provider, and where its secret is.
 fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
+    if text.trim().is_empty() {
+        return Err("it is empty; leave it out, or give name=…,issuer=…,client-id=…".into());
+    }
     let mut values: [Option<&str>; KEYS.len()] = [None; KEYS.len()];
     for part in text.split(',') {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
@@ -82,7 +94,7 @@ fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
             return Err(format!("give {key} once, as {key}=…"));
         }
     }
-    let [name, issuer, client_id, secret_file, label, trust] = values;
+    let [name, issuer, client_id, secret_file, label, trust, hours] = values;
     let required = |value: Option<&str>, key| {
         value.map(String::from).ok_or_else(|| format!("{key}=… is missing"))
     };
@@ -98,16 +110,36 @@ fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
         Some("yes") => true,
         Some(_) => return Err("trust-addresses must be yes or no".into()),
     };
+    let session_secs = session_secs(hours)?;
     let label = label.map_or_else(|| name.clone(), String::from);
     if label.chars().count() > 60 || label.chars().any(char::is_control) {
         return Err("label must be at most 60 characters".into());
     }
     let client_id = required(client_id, "client-id")?;
-    let provider = OidcProvider { name, label, issuer, client_id, secret: None, trusts_addresses };
+    let provider = OidcProvider {
+        name,
+        label,
+        issuer,
+        client_id,
+        secret: None,
+        trusts_addresses,
+        session_secs,
+    };
     Ok((provider, secret_file.map(PathBuf::from)))
 }
 
-const KEYS: [&str; 6] = ["name", "issuer", "client-id", "secret-file", "label", "trust-addresses"];
+const KEYS: [&str; 7] =
+    ["name", "issuer", "client-id", "secret-file", "label", "trust-addresses", "session-hours"];
+
+/// The length of sessions: none outlasts those of a password.
+fn session_secs(hours: Option<&str>) -> Result<i64, String> {
+    let longest = SESSION_SECS / 3600;
+    let Some(hours) = hours else { return Ok(SESSION_SECS) };
+    let hours = hours.parse::<i64>().ok().filter(|hours| (1..=longest).contains(hours));
+    let hours =
+        hours.ok_or_else(|| format!("session-hours must be a number from 1 to {longest}"))?;
+    Ok(hours * 3600)
+}
 
 /// Requires an issuer that nobody on the way can be: one with TLS, or of this machine.
 fn check_issuer(issuer: &str) -> Result<(), String> {
@@ -136,12 +168,41 @@ mod tests {
         assert_eq!(secret_file, Some("/run/s".into()));
         let (public, secret_file) = parse("name=a,issuer=http://127.0.0.1:1,client-id=c").unwrap();
         assert_eq!((&*public.label, public.trusts_addresses, secret_file), ("a", false, None));
+        assert_eq!(public.session_secs, SESSION_SECS);
+        let short = parse("name=a,issuer=https://id.test,client-id=c,session-hours=1").unwrap();
+        assert_eq!(short.0.session_secs, 3600);
+    }
+
+    #[test]
+    fn each_provider_has_a_name_and_an_issuer_of_its_own() {
+        let refused = |second: &str| {
+            let first = "name=a,issuer=https://id.test,client-id=c";
+            let flags = OidcFlags { oidc: vec![first.into(), second.into()] };
+            match flags.providers() {
+                Err(Failure::Usage(problem)) => problem,
+                Err(_) => "another failure".into(),
+                Ok(providers) => format!("{} providers", providers.len()),
+            }
+        };
+        for (second, word) in [
+            (
+                "name=a,issuer=https://other.test,client-id=c",
+                "number 2: another provider has this name",
+            ),
+            ("name=b,issuer=https://id.test,client-id=d", "number 2: a has this issuer already"),
+            ("", "number 2: it is empty"),
+            ("name=b,issuer=https://other.test,client-id=c", "2 providers"),
+        ] {
+            let problem = refused(second);
+            assert!(problem.contains(word), "{second}: {problem}");
+        }
     }
 
     #[test]
     fn what_is_missing_unknown_or_not_safe_is_said() {
         for (text, word) in [
-            ("", "no part"),
+            ("", "it is empty"),
+            (" ", "it is empty"),
             ("issuer=https://id.test,client-id=c", "name=… is missing"),
             ("name=a,client-id=c", "issuer=… is missing"),
             ("name=a,issuer=https://id.test", "client-id=… is missing"),
@@ -152,6 +213,9 @@ mod tests {
             ("name=a,issuer=id.test,client-id=c", "issuer"),
             ("name=a,issuer=https://id.test,client-id=c,secret=hush", "no part"),
             ("name=a,issuer=https://id.test,client-id=c,trust-addresses=1", "yes or no"),
+            ("name=a,issuer=https://id.test,client-id=c,session-hours=13", "from 1 to 12"),
+            ("name=a,issuer=https://id.test,client-id=c,session-hours=0", "from 1 to 12"),
+            ("name=a,issuer=https://id.test,client-id=c,session-hours=1.5", "from 1 to 12"),
         ] {
             let problem = parse(text).map(|_| ()).unwrap_err();
             assert!(problem.contains(word), "{text}: {problem}");

@@ -55,6 +55,9 @@ impl Dispatch<'_> {
         if self.needs_session(visit) {
             return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
         }
+        if self.page.is_of_servers {
+            return run(self.page, true, visit).await.unwrap_or_else(|error| failed(visit, &error));
+        }
         visit.form = std::mem::take(&mut visit.form).picked();
         let keys = visit.api.calls.executor.store.keys();
         let tokens = FormTokens { keys, bound_to: &visit.bound_to };

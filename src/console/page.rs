@@ -35,6 +35,9 @@ pub struct Page {
     pub open_before_setup: bool,
     /// The path of the API's route that takes the file of its form, if that may have one.
     pub upload: Option<&'static str>,
+    /// Whether its form comes from another server, and not from a page in a browser: neither cookies nor the
+    /// token of a form count, and what it says proves itself.
+    pub is_of_servers: bool,
     /// Whether its form brings along that of another page, whose session has ended.
     pub carries_forms: bool,
 }
@@ -64,6 +67,7 @@ impl Page {
             form: None,
             open_before_setup: false,
             upload: None,
+            is_of_servers: false,
             carries_forms: false,
         }
     }
@@ -102,6 +106,12 @@ impl Page {
     /// Takes a form with a file, which the route at this path of the API limits.
     pub const fn upload(mut self, path: &'static str) -> Self {
         self.upload = Some(path);
+        self
+    }
+
+    /// Takes forms that another server sends, which proves itself by what it says.
+    pub const fn of_servers(mut self) -> Self {
+        self.is_of_servers = true;
         self
     }
 

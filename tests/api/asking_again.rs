@@ -2,6 +2,8 @@
 //! "Asking again").
 
 use roadstead::api::AsksAgain;
+use roadstead::app::ServerConfig;
+use roadstead::auth::oidc::OidcProvider;
 use roadstead::auth::passwords::{HashRequest, run};
 use roadstead::auth::{Role, SecondFactor, User, begin_second_factor};
 use roadstead::base::{Id, Keys, Time};
@@ -26,7 +28,20 @@ fn serve() -> Running {
     let mut storage = LoggedRedb::create(&file, table_names(&tables)).unwrap();
     build_indexes(&mut storage, &tables, &|_| {}).unwrap();
     let store = Store::start(storage, Clock::at(noon), Keys::new([7; 32]), &tables).unwrap();
-    Running::serve(store, "127.0.0.1:0", config())
+    Running::serve(store, "127.0.0.1:0", ServerConfig { oidc: vec![provider()], ..config() })
+}
+
+/// A provider that is asked for nothing.
+fn provider() -> OidcProvider {
+    OidcProvider {
+        name: "kc".into(),
+        label: "Keycloak".into(),
+        issuer: "https://id.test".into(),
+        client_id: "roadstead".into(),
+        secret: None,
+        trusts_addresses: false,
+        session_secs: 3600,
+    }
 }
 
 /// Gives the owner a password.
@@ -95,6 +110,12 @@ fn samples(running: &Running, acme: &Fixture) -> Vec<Sample> {
         ),
         ("DELETE /organizations/members/{userId}", member(&eve), Value::Null),
         (
+            "PUT /organizations/sign-in",
+            "/organizations/sign-in".into(),
+            json!({"domains": [],
+                "rules": [{"provider": "kc", "value": "boss", "role": "owner"}]}),
+        ),
+        (
             "POST /auth/device-sign-ins/{userCode}/approve",
             format!("/auth/device-sign-ins/{code}/approve"),
             json!({}),
@@ -106,6 +127,7 @@ fn send(acme: &Fixture, (route, path, body): &Sample) -> Reply {
     match route.split(' ').next().unwrap() {
         "DELETE" => acme.owner.delete(path),
         "PATCH" => acme.owner.patch(path, body.clone()),
+        "PUT" => acme.owner.put(path, body.clone()),
         _ if path.starts_with("/auth/") => acme.owner.ask("POST", path).json(body).send(),
         _ => acme.owner.post(path, body.clone()),
     }

@@ -232,11 +232,16 @@ pub fn fill(dir: &Path, much: bool) {
 fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
     let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
     let eve = owner.get("/auth/session").ok()["user"]["id"].clone();
-    let settings = json!({"domains": [rule], "breakGlassUserId": eve});
+    let registry = owner.get("/registries").items()[0]["id"].clone();
+    let grant = json!({"resourceType": "registry", "resourceId": registry});
+    let given = json!({"provider": "kc", "value": "ops", "role": "admin", "grants": [grant]});
+    let settings = json!({"domains": [rule], "breakGlassUserId": eve, "rules": [given]});
     owner.put("/organizations/sign-in", settings).ok();
     let begin = json!({"provider": "kc"});
     let begun = anonymous.ask("POST", "/auth/providers/begin").json(&begin).send().ok();
-    let back = provider.sign_in(begun["url"].as_str().unwrap(), person("grace"), "ES256");
+    let mut grace = person("grace");
+    (grace["groups"], grace["sid"]) = (json!(["ops"]), json!("session-1"));
+    let back = provider.sign_in(begun["url"].as_str().unwrap(), grace, "ES256");
     let (_, query) = back.split_once('?').unwrap();
     let mut answer = json!({"provider": "kc", "attempt": begun["attempt"]});
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -38,6 +38,7 @@ mod restricted;
 mod png;
 mod prompts;
 mod protected_labels;
+mod provider_rules;
 mod provider_sign_in;
 mod second_factor;
 mod server;

@@ -55,6 +55,7 @@ const OFFERED: &[(&str, &[&str])] = &[
         &[
             "POST /auth/providers/begin",
             "POST /auth/providers/finish",
+            "POST /auth/providers/end",
             "POST /auth/links",
             "DELETE /auth/links/{linkId}",
         ],

@@ -144,6 +144,7 @@ const OTHER_ORGANIZATIONS: &[&str] = &[
     "src/resources/registries/locate.rs", // Finds the organization before the caller is authorized.
     "src/resources/domains/mod.rs", // Repeats the verification of the organization that holds a domain.
     "src/resources/agent_cards/mod.rs", // A public card names a team of its organization.
+    "src/resources/organizations/oidc/rules.rs", // A sign-in counts in each organization of the person.
     "src/resources/organizations/key_expiry.rs", // A sweep notifies each organization of its expiring keys.
 ];
 

@@ -1,13 +1,14 @@
 //! Real programs of others meet a real server: Prometheus, nginx, Caddy and HAProxy, generated
-//! clients, the `standardwebhooks` package, a mail server, a proxy of models, systemd and strace, the example
-//! agents in Python and TypeScript, linters of OpenAPI documents, and the shell with the commands of README and tour.
+//! clients, the `standardwebhooks` package, a mail server, a proxy of models, a provider of sign-ins, systemd
+//! and strace, the example agents in Python and TypeScript, linters of OpenAPI documents, and the shell with the
+//! commands of README and tour.
 //! Packages of the program are examined, installed and run, and with `ROADSTEAD_STATIC` a static program
 //! in an empty directory.
 //!
 //! Node (230 MB), Python packages (400 MB), generators of clients (800 MB with what they make) and the
 //! linters (85 MB) are installed once, into `target/`. Each program can be left out:
 //! `ROADSTEAD_TEST_PROMETHEUS`, `_PROMTOOL`, `_HAPROXY`, `_SYSTEMD_ANALYZE`, `_STRACE`, `_NGINX`, `_CADDY`, `_CLIENT`,
-//! `_GENERATORS`, `_JAVAC`, `_WEBHOOKS`, `_MAIL`, `_LITELLM`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES`,
+//! `_GENERATORS`, `_JAVAC`, `_WEBHOOKS`, `_MAIL`, `_LITELLM`, `_OIDC`, `_AGENTS`, `_LINTERS`, `_DOCUMENTS`, `_NOTICES`,
 //! `_PACKAGES`, `_DPKG_DEB`, `_INSTALL`, `_LINTIAN`, `_SSH_KEYGEN`, `_CHROOT` = `off`. What is left out, or missing,
 //! is said aloud.
 
@@ -35,6 +36,7 @@ mod models;
 mod notices;
 mod packages;
 mod proxies;
+mod sign_in_provider;
 mod static_program;
 mod units;
 mod webhooks;

@@ -1,16 +1,13 @@
 //! The check of an ID token (OpenID Connect Core 1.0, 3.1.3.7).
 
-use jsonwebtoken::{Validation, decode, decode_header};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::jwks::KeySet;
+use super::signed_token::{
+    LEEWAY_SECS, MALFORMED, OneOrMany, TokenProblem, is_subject, read_signed,
+};
 use crate::base::{Email, Time};
-
-/// How far the clock of a provider may be off.
-const LEEWAY_SECS: i64 = 60;
-
-/// The longest token that is read.
-const MAX_TOKEN_BYTES: usize = 64 * 1024;
 
 /// What a token must say.
 pub struct Expected<'a> {
@@ -29,15 +26,10 @@ pub struct IdClaims {
     /// Whether the provider says that the person reads the mail of the address.
     pub email_verified: bool,
     pub name: Option<String>,
-}
-
-/// Why a token is refused.
-#[derive(Debug, PartialEq, Eq)]
-pub enum TokenProblem {
-    /// It is signed with a key that is not known.
-    UnknownKey,
-    /// A phrase that says what is wrong.
-    Wrong(&'static str),
+    /// The session at the provider, if it says so.
+    pub sid: Option<String>,
+    /// All that it says, for the rules of organizations.
+    pub said: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
@@ -55,25 +47,12 @@ struct Claims {
     name: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum OneOrMany {
-    One(String),
-    Many(Vec<String>),
-}
-
 /// Some providers write it as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Flag {
     Bool(bool),
     Text(String),
-}
-
-/// The id of the key that a token names, before anything of it is believed.
-pub fn key_id(token: &str) -> Option<String> {
-    let token = Some(token).filter(|token| token.len() <= MAX_TOKEN_BYTES)?;
-    decode_header(token).ok()?.kid
 }
 
 /// Returns what a token says, if it is signed with one of these keys, and of this sign-in.
@@ -85,52 +64,31 @@ pub fn check_id_token(
     keys: &KeySet,
     expected: &Expected,
 ) -> Result<IdClaims, TokenProblem> {
-    let wrong = TokenProblem::Wrong;
-    if token.len() > MAX_TOKEN_BYTES {
-        return Err(wrong("it is too long"));
-    }
-    // `none` and unknown algorithms are no headers.
-    let header = decode_header(token).map_err(|_| wrong("it is not signed as it must be"))?;
-    if header.crit.is_some() {
-        return Err(wrong("it has an extension that is not known"));
-    }
-    let kid = header.kid.as_deref();
-    let Some(key) = keys.find(kid, header.alg) else {
-        return Err(if keys.has(kid) {
-            wrong("it is signed with an algorithm that its key is not for")
-        } else {
-            TokenProblem::UnknownKey
-        });
-    };
-    let mut validation = Validation::new(key.algorithm);
-    // What it says is checked below, against the clock of the store.
-    validation.required_spec_claims.clear();
-    (validation.validate_exp, validation.validate_aud) = (false, false);
-    let decoded = decode::<Claims>(token, &key.key, &validation);
-    let claims = decoded.map_err(|_| wrong("its signature or its form is wrong"))?.claims;
-    check(&claims, expected).map_err(wrong)?;
+    let said = read_signed(token, keys)?;
+    let read = serde_json::from_value(Value::Object(said.clone()));
+    let claims: Claims = read.map_err(|_| TokenProblem::Wrong(MALFORMED))?;
+    check(&claims, expected).map_err(TokenProblem::Wrong)?;
     let email_verified = match &claims.email_verified {
         Some(Flag::Bool(is_verified)) => *is_verified,
         Some(Flag::Text(text)) => text == "true",
         None => false,
     };
     let email = claims.email.and_then(|email| Email::parse(email).ok());
-    Ok(IdClaims { subject: claims.sub, email, email_verified, name: claims.name })
+    let sid = said.get("sid").and_then(Value::as_str).filter(|sid| !sid.is_empty());
+    let sid = sid.map(String::from);
+    let Claims { sub: subject, name, .. } = claims;
+    Ok(IdClaims { subject, email, email_verified, name, sid, said })
 }
 
 fn check(claims: &Claims, expected: &Expected) -> Result<(), &'static str> {
     if claims.iss != expected.issuer {
         return Err("it is of another issuer");
     }
-    let (is_for_us, is_for_others) = match &claims.aud {
-        OneOrMany::One(aud) => (aud == expected.client_id, false),
-        OneOrMany::Many(all) => (all.iter().any(|aud| aud == expected.client_id), all.len() > 1),
-    };
     let presented_by_us = match &claims.azp {
         Some(azp) => azp == expected.client_id,
-        None => !is_for_others,
+        None => !claims.aud.is_several(),
     };
-    if !is_for_us || !presented_by_us {
+    if !claims.aud.has(expected.client_id) || !presented_by_us {
         return Err("it is for another client");
     }
     if claims.nonce.as_deref() != Some(expected.nonce) {
@@ -143,8 +101,7 @@ fn check(claims: &Claims, expected: &Expected) -> Result<(), &'static str> {
     if is_past || is_of_future {
         return Err("it has expired, or is of the future; compare the clocks");
     }
-    // The longest that the specification allows.
-    if claims.sub.is_empty() || claims.sub.len() > 255 {
+    if !is_subject(&claims.sub) {
         return Err("its subject is empty or too long");
     }
     Ok(())

@@ -8,12 +8,16 @@ mod attempt;
 mod discovery;
 mod id_token;
 mod jwks;
+mod logout_token;
 mod provider;
+mod signed_token;
 #[cfg(test)]
 pub mod testing;
 
 pub use attempt::{ATTEMPT_SECS, Confirmation, SignInAttempt};
 pub use discovery::Discovery;
-pub use id_token::{Expected, IdClaims, TokenProblem, check_id_token, key_id};
+pub use id_token::{Expected, IdClaims, check_id_token};
 pub use jwks::KeySet;
+pub use logout_token::{LogoutClaims, check_logout_token};
 pub use provider::{Oidc, OidcProvider};
+pub use signed_token::{TokenProblem, key_id};

@@ -1,10 +1,11 @@
-//! `/sign-in/oidc/…`: to a provider, which signs people in, and back; `/account/links`: the accounts of
-//! providers that are linked.
+//! `/sign-in/oidc/…`: to a provider, which signs people in, and back, and where it says that somebody has
+//! signed out there; `/account/links`: the accounts of providers that are linked.
 //!
 //! The provider leads back from another site: the browser sends the attempt (`SameSite=Lax`) and not the
 //! session, which an account that is linked needs. So that is confirmed on a page of its own.
 
 use askama::Template;
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -25,6 +26,9 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[
     Page::open("/sign-in/oidc/{provider}").get(|visit| Box::pin(begin(visit))),
     Page::open("/sign-in/oidc/{provider}/callback").get(|visit| Box::pin(finish(visit))),
+    Page::open("/sign-in/oidc/{provider}/logout")
+        .of_servers()
+        .post(|visit| Box::pin(log_out(visit))),
     Page::signed_in("/account/links/new")
         .get(|visit| Box::pin(confirm(visit, None)))
         .post(|visit| Box::pin(link(visit))),
@@ -98,6 +102,14 @@ async fn finish(visit: &Visit) -> Result<Reply> {
             Ok(sign_in::form(visit, "/", "", Some(&error)).await?.keep(Cookie::Attempt, ""))
         }
     }
+}
+
+/// Answers a provider, which takes 200 for done (OpenID Connect Back-Channel Logout 1.0, 2.8).
+async fn log_out(visit: &Visit) -> Result<Reply> {
+    let token = visit.form.get("logout_token");
+    let body = json!({"provider": visit.param(0), "logoutToken": token});
+    visit.api.post::<Value>("/auth/providers/end", body).await?;
+    Ok(Reply::html(StatusCode::OK, String::new()))
 }
 
 async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {

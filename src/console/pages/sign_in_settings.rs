@@ -1,5 +1,5 @@
-//! `/o/{org}/settings/sign-in`: whose people join the organization by signing in, and whether they must sign
-//! in with a provider.
+//! `/o/{org}/settings/sign-in`: whose people join the organization by signing in, what they get by what their
+//! provider says of them, and whether they must sign in with one.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
 use crate::console::roster::{members, tabs};
+use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -22,16 +23,33 @@ pub const PAGES: &[Page] =
 const PATH: &str = "/organizations/sign-in";
 
 #[derive(Deserialize)]
-struct Rule {
+struct Joining {
     domain: String,
     provider: String,
     role: String,
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleGrant {
+    resource_type: String,
+    resource_id: String,
+}
+
+#[derive(Deserialize)]
+struct Rule {
+    provider: String,
+    claim: String,
+    value: String,
+    role: Nullable<String>,
+    grants: Vec<RuleGrant>,
+}
+
+#[derive(Deserialize)]
 struct Stored {
     providers: Vec<String>,
-    domains: Vec<Rule>,
+    domains: Vec<Joining>,
+    rules: Vec<Rule>,
 }
 
 /// The names of the providers that are enough.
@@ -39,27 +57,69 @@ fn names(stored: &Value) -> String {
     Stored::deserialize(stored).map(|stored| stored.providers.join(" ")).unwrap_or_default()
 }
 
+/// The domains as lines of a text.
+fn domain_lines(stored: &Value) -> String {
+    let domains = Stored::deserialize(stored).map(|stored| stored.domains).unwrap_or_default();
+    let line = |rule: &Joining| format!("{} {} {}", rule.domain, rule.provider, rule.role);
+    domains.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// The rules as lines of a text.
-fn lines(stored: &Value) -> String {
-    let rules = Stored::deserialize(stored).map(|stored| stored.domains).unwrap_or_default();
-    let line = |rule: &Rule| format!("{} {} {}", rule.domain, rule.provider, rule.role);
+fn rule_lines(stored: &Value) -> String {
+    let rules = Stored::deserialize(stored).map(|stored| stored.rules).unwrap_or_default();
+    let line = |rule: &Rule| {
+        let mut words = vec![rule.provider.clone()];
+        words.extend(rule.role.0.clone());
+        let grant = |grant: &RuleGrant| format!("{}:{}", grant.resource_type, grant.resource_id);
+        words.extend(rule.grants.iter().map(grant));
+        words.push(format!("{}={}", rule.claim, rule.value));
+        words.join(" ")
+    };
     rules.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The rules of the lines that were sent; what is missing in one is for the API to say.
-fn rules(visit: &Visit, _: &Value, body: &mut Value) {
-    let lines = visit.form.get("domains").lines().filter(|line| !line.trim().is_empty());
-    let rule = |line: &str| {
-        let mut words = line.split_whitespace();
-        let mut rule = json!({});
-        for name in ["domain", "provider", "role"] {
-            if let Some(word) = words.next() {
-                rule[name] = json!(word);
-            }
+/// The domain of a line; what is missing in it is for the API to say.
+fn domain(line: &str) -> Value {
+    let mut words = line.split_whitespace();
+    let mut rule = json!({});
+    for name in ["domain", "provider", "role"] {
+        if let Some(word) = words.next() {
+            rule[name] = json!(word);
         }
-        rule
+    }
+    rule
+}
+
+/// The rule of a line: its first word with `=` begins the claim, whose value may have spaces.
+fn rule(line: &str) -> Value {
+    let is_claim = |word: &str| word.contains('=');
+    let words = line.trim().split(' ').filter(|word| !word.is_empty());
+    let before: Vec<_> = words.take_while(|word| !is_claim(word)).collect();
+    let claim = line.split_once('=').map(|(before, value)| {
+        (before.split_whitespace().next_back().unwrap_or_default(), value.trim())
+    });
+    let (mut rule, mut grants) = (json!({}), Vec::new());
+    for (n, word) in before.into_iter().enumerate() {
+        match word.split_once(':') {
+            _ if n == 0 => rule["provider"] = json!(word),
+            Some((kind, id)) => grants.push(json!({"resourceType": kind, "resourceId": id})),
+            None => rule["role"] = json!(word),
+        }
+    }
+    rule["grants"] = json!(grants);
+    if let Some((claim, value)) = claim {
+        rule["claim"] = json!(claim);
+        rule["value"] = json!(value);
+    }
+    rule
+}
+
+fn refined(visit: &Visit, _: &Value, body: &mut Value) {
+    let of_lines = |name: &str, of: fn(&str) -> Value| -> Value {
+        visit.form.get(name).lines().filter(|line| !line.trim().is_empty()).map(of).collect()
     };
-    body["domains"] = lines.map(rule).collect();
+    body["domains"] = of_lines("domains", domain);
+    body["rules"] = of_lines("rules", rule);
     if visit.form.some("breakGlassUserId").is_none() {
         body["breakGlassUserId"] = Value::Null;
     }
@@ -92,22 +152,28 @@ async fn form(visit: &Visit) -> Result<FormPage> {
             "One a line: the domain, the name of the provider, and the role, such as \
                  acme.example keycloak member.",
         ),
+        Field::area("rules", "What a provider's groups give", 4).optional().unstored().hint(
+            "One a line: the name of the provider, a role or what is granted (registry:ID, \
+                 environment:ID, fleet:ID) or both, and the claim, such as keycloak admin groups=ops.",
+        ),
     ];
-    let mut form = Form::replace(visit, PATH, fields).await?.refined(rules);
+    let mut form = Form::replace(visit, PATH, fields).await?.refined(refined);
     let stored = form.stored::<Value>()?;
     for field in &mut form.fields {
         match field.name {
             "providers" => field.value = names(&stored),
-            "domains" => field.value = lines(&stored),
+            "domains" => field.value = domain_lines(&stored),
+            "rules" => field.value = rule_lines(&stored),
             _ => {}
         }
     }
     let form = form.special(|visit, stored| {
-        let sent = visit.form.get("domains").replace("\r\n", "\n");
+        let sent = |name| visit.form.get(name).replace("\r\n", "\n").trim().to_string();
         let providers = visit.form.get("providers").trim();
         vec![
             Edited::new("Providers that are enough", names(stored), providers),
-            Edited::new("Domains whose people join", lines(stored), sent.trim()),
+            Edited::new("Domains whose people join", domain_lines(stored), sent("domains")),
+            Edited::new("What a provider's groups give", rule_lines(stored), sent("rules")),
         ]
     });
     let known = providers(visit).await?;

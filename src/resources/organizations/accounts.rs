@@ -11,6 +11,7 @@
 //!   knows the password. Of an account from before proofs were asked for only the password, the sessions
 //!   and the linked providers end.
 
+use super::break_glass;
 use super::sign_in_link::remove_all;
 use crate::auth::{AddressProof, User, forget_second_factor};
 use crate::base::{Email, Name, Result};
@@ -61,7 +62,10 @@ pub(super) fn set_password(
         // Nobody has had one without a password, as an import makes it.
         if old.proof == AddressProof::Unproved && old.password.is_some() {
             new.keys_from = Some(tx.now());
-            forget_second_factor(tx, old.id)?;
+            // A break-glass owner of before proofs were asked of one stays the one with both factors.
+            if break_glass::of(&tx.view(), old.id)?.is_empty() {
+                forget_second_factor(tx, old.id)?;
+            }
         }
         new.proof = AddressProof::Proved;
     }

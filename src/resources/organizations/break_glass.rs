@@ -1,18 +1,13 @@
 //! The owner who is let in with a password when the provider of sign-ins does not answer
 //! (reference: identity-and-rights, "OpenID Connect").
 
-use crate::auth::{RequiredProvider, User, user_organizations};
+use crate::auth::{BY_BREAK_GLASS, RequiredProvider, User};
 use crate::base::{Error, Id, Result};
 use crate::store::View;
 
 /// Returns the rules of the organizations whose break-glass owner a user is.
 pub(super) fn of(view: &View, user: Id<User>) -> Result<Vec<RequiredProvider>> {
-    let mut found = Vec::new();
-    for org in user_organizations(view, user)? {
-        let required = view.get::<RequiredProvider>(&org)?;
-        found.extend(required.filter(|required| required.break_glass == user));
-    }
-    Ok(found)
+    view.all(&BY_BREAK_GLASS, &user)
 }
 
 /// Refuses what would take a break-glass owner the way in.

@@ -11,6 +11,7 @@ use crate::base::{Error, Id, Kind, Name, Result, Time, address_block};
 use crate::outbox::delete_due;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
+    upgrade_shorter,
 };
 
 /// A request is open for ten minutes: long enough to sign in with a provider and a second factor.
@@ -58,6 +59,10 @@ pub(super) struct DeviceRequest {
     pub provider: Option<String>,
     /// When they had last proved who they are.
     pub proved_at: Option<Time>,
+    /// Who it was at the provider, by which that ends the session.
+    pub subject: Option<[u8; 32]>,
+    /// The session at the provider.
+    pub sid: Option<[u8; 32]>,
 }
 
 /// Requests by their code.
@@ -96,9 +101,13 @@ impl Record for DeviceRequest {
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_CODE, &BY_ADDRESS, &BY_END, &BY_USER];
+    const VERSION: u8 = 2;
     type Key = TokenHash;
     fn key(&self) -> Self::Key {
         self.hash
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        upgrade_shorter(version, 1, body)
     }
 }
 
@@ -129,6 +138,8 @@ pub(super) fn open(tx: &mut Tx, token: &str, client: &Name, from: IpAddr) -> Res
         generation: 0,
         provider: None,
         proved_at: None,
+        subject: None,
+        sid: None,
     };
     tx.insert(&request)?;
     Ok(request)

@@ -15,7 +15,7 @@ use super::sessions::{SessionInfo, insert_session, require_session, to_info};
 use super::tokens::{hash_of, new_token};
 use crate::api::{Empty, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::auth::{ANYONE, ProviderSession, SESSION, Session, User, note_proof};
+use crate::auth::{ANYONE, ProviderSession, SESSION, SESSION_SECS, Session, User, note_proof};
 use crate::base::{Error, Id, Name, Result, Text, Time};
 use crate::store::{AnyReference, Export, Key, Record, Reference, TableInfo, Tx, View};
 
@@ -157,9 +157,14 @@ fn finish(
         return Err(expired());
     }
     tx.remove(&request)?;
-    let session = insert_session(tx, &user)?;
+    let name = request.provider.as_deref();
+    let provider = name.and_then(|name| req.server.oidc.provider(name));
+    // It lasts no longer than the session of the browser could.
+    let secs = provider.map_or(SESSION_SECS, |provider| provider.session_secs);
+    let session = insert_session(tx, &user, secs)?;
     if let Some(provider) = request.provider {
-        tx.insert(&ProviderSession { session: session.id, provider })?;
+        let DeviceRequest { subject, sid, .. } = request;
+        tx.insert(&ProviderSession { session: session.id, provider, subject, sid })?;
     }
     note_proof(tx, session.id, request.proved_at.unwrap_or(request.created_at))?;
     let DeviceRequest { client, address, .. } = request;
@@ -192,6 +197,8 @@ fn approve(tx: &mut Tx, req: &Req<String>) -> Result<Empty> {
     let approved = DeviceRequest {
         user: Some(user.id),
         generation: user.session_generation,
+        subject: begun.as_ref().and_then(|begun| begun.subject),
+        sid: begun.as_ref().and_then(|begun| begun.sid),
         provider: begun.map(|begun| begun.provider),
         proved_at: req.identity().proved_at,
         ..request.clone()

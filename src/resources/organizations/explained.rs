@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rule_rights::{self, RuleRights, SignInRule};
 use super::service_accounts;
 use super::sign_in_link::SignInLink;
 use crate::api::{Input, Output, Req, ResourceRef, Route, RouteRule, op, require_scopes};
@@ -187,7 +188,8 @@ fn explain(
     } else if rule.policy.role.is_some() {
         rules.extend(sign_in_rules(view, &caller, &req.server.oidc, is_public)?);
     }
-    rules.push(role_rule(rule, &caller)?);
+    let by_rules = rule_rights::of_caller(view, &caller)?;
+    rules.push(role_rule(rule, &caller, by_rules.as_ref())?);
     rules.extend(scope_rule(rule, &caller, subject, is_public)?);
     if rule.policy.installation {
         let outcome = require_installation_admin(view, &caller.identity);
@@ -195,7 +197,8 @@ fn explain(
         rules.push(ExplainedRule::of(AccessRule::Installation, outcome, reason)?);
     }
     if let Some(subject) = subject {
-        rules.push(grant_rule(subject, &caller, is_public)?);
+        let title = rule_of_grant(view, subject, by_rules.as_ref())?;
+        rules.push(grant_rule(subject, &caller, is_public, title)?);
         if let (Some(registry), Some(label)) = (&subject.registry, &question.label) {
             rules.push(label_rule(view, &caller, registry, label)?);
         }
@@ -312,15 +315,23 @@ fn sign_in_rules(
     Ok(rules)
 }
 
-/// What the role says.
-fn role_rule(rule: &RouteRule, caller: &Caller) -> Result<ExplainedRule> {
+/// What the role says, and by which rule of sign-ins the member has it.
+fn role_rule(
+    rule: &RouteRule,
+    caller: &Caller,
+    by_rules: Option<&RuleRights>,
+) -> Result<ExplainedRule> {
     let reason = match caller.may_write() {
         _ if rule.policy.needs_admin() => "owners and admins may",
         true => "every member may",
         false => "viewers may, too: it changes nothing but their own account",
     };
     let outcome = rule.policy.require_role(caller.role, rule.is_for_viewers);
-    ExplainedRule::of(AccessRule::Role, outcome, reason)
+    let mut explained = ExplainedRule::of(AccessRule::Role, outcome, reason)?;
+    if let Some(given) = by_rules.and_then(|all| all.rule_of_role(caller.role)) {
+        explained.reason += &format!("; the role is given by the rule {}", given.title());
+    }
+    Ok(explained)
 }
 
 /// What the scopes of a key say; a session has none.
@@ -348,8 +359,25 @@ fn scope_rule(
     ExplainedRule::of(AccessRule::Scope, outcome, reason).map(Some)
 }
 
-/// Whether the resource is open to the caller.
-fn grant_rule(subject: &Subject, caller: &Caller, is_public: bool) -> Result<ExplainedRule> {
+/// The rule of sign-ins that the grant is of by which a resource is open, if it is of one.
+fn rule_of_grant(
+    view: &View,
+    subject: &Subject,
+    by_rules: Option<&RuleRights>,
+) -> Result<Option<String>> {
+    let (Some(AccessBasis::Grant(id)), Some(all)) = (subject.basis, by_rules) else {
+        return Ok(None);
+    };
+    Ok(all.rule_of_grant(&view.fetch(&id)?).map(SignInRule::title))
+}
+
+/// Whether the resource is open to the caller; `by_rule` is the rule of sign-ins that their grant is of.
+fn grant_rule(
+    subject: &Subject,
+    caller: &Caller,
+    is_public: bool,
+    by_rule: Option<String>,
+) -> Result<ExplainedRule> {
     let (outcome, reason) = match subject.basis {
         _ if is_public => (Ok(()), "anyone may read it"),
         Some(AccessBasis::Open) => (Ok(()), "it is open to every member"),
@@ -364,7 +392,11 @@ fn grant_rule(subject: &Subject, caller: &Caller, is_public: bool) -> Result<Exp
         Some(AccessBasis::Grant(id)) if !is_public => Some(id),
         _ => None,
     };
-    Ok(ExplainedRule { grant_id, ..ExplainedRule::of(AccessRule::Grant, outcome, reason)? })
+    let mut explained = ExplainedRule::of(AccessRule::Grant, outcome, reason)?;
+    if let Some(title) = by_rule.filter(|_| grant_id.is_some()) {
+        explained.reason += &format!("; it is given by the rule {title}");
+    }
+    Ok(ExplainedRule { grant_id, ..explained })
 }
 
 /// Who may move a label of the registry.

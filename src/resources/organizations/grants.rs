@@ -123,6 +123,30 @@ pub fn is_open_to_members(view: &View, id: Id<()>) -> Result<bool> {
         || is_open::<Fleet>(view, &id.cast())?)
 }
 
+/// Grants a member the use of a resource for a rule of the owner `by`, unless there is none any more. They
+/// must not have such a grant.
+pub(super) fn for_rule(
+    tx: &mut Tx,
+    user_id: Id<User>,
+    (resource_type, resource_id): (ResourceType, Id<Granted>),
+    by: Id<User>,
+) -> Result<Option<Grant>> {
+    let new = NewGrant { user_id, resource_type, resource_id };
+    if missing(tx, &new, by)?.is_some() {
+        return Ok(None);
+    }
+    insert(tx, &new, by).map(Some)
+}
+
+/// Whether there is a resource to which access can be granted.
+pub(super) fn is_grantable(
+    tx: &Tx,
+    (resource_type, resource_id): (ResourceType, Id<Granted>),
+) -> Result<bool> {
+    let new = NewGrant { user_id: Id::NIL, resource_type, resource_id };
+    tx.view().target_exists(&grant(tx, &new, Id::NIL), RESOURCE_ID)
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {

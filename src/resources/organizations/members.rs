@@ -12,6 +12,7 @@ use super::invitation::lower_to_role;
 use super::key_sponsors::sponsored_by;
 use super::keys::ApiKeyInfo;
 use super::password_reset::void_of_member;
+use super::rule_rights::forget_role;
 use super::service_accounts;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
@@ -172,6 +173,20 @@ fn require_not_break_glass(view: &View, demoted: &Membership) -> Result<()> {
     Err(is_break_glass_owner())
 }
 
+/// Gives a member another role, with what follows from it for what they have made.
+///
+/// # Errors
+/// 409 for the last owner, and the one who is let in without the provider of sign-ins.
+pub(super) fn set_role(tx: &mut Tx, old: &Membership, role: Role) -> Result<Membership> {
+    require_remaining_owner(&tx.view(), old)?;
+    require_not_break_glass(&tx.view(), old)?;
+    let new = Membership { role, ..old.clone() };
+    lower_to_role(tx, old.user, role)?;
+    void_of_member(tx, old.user)?;
+    tx.replace(old, &new)?;
+    Ok(new)
+}
+
 // ── Operations ───────────────────────────────────────────────────────────────
 
 fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
@@ -193,16 +208,14 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
         && role != old.role
     {
         require_manager(req.caller(), &[old.role, role], tx.now())?;
-        require_remaining_owner(&tx.view(), &old)?;
-        require_not_break_glass(&tx.view(), &old)?;
-        new.role = role;
-        lower_to_role(tx, old.user, role)?;
-        void_of_member(tx, old.user)?;
+        new = set_role(tx, &old, role)?;
+        forget_role(tx, old.user)?;
     }
     if let Some(verified) = req.input.email_verified {
-        new.email_verified = verified;
+        let verified = Membership { email_verified: verified, ..new.clone() };
+        tx.replace(&new, &verified)?;
+        new = verified;
     }
-    tx.replace(&old, &new)?;
     let lost_power = new.role < old.role && new.role < Role::Admin;
     let view = tx.view();
     let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };

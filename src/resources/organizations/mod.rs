@@ -25,6 +25,7 @@ mod own_sessions;
 mod password_reset;
 mod password_resets;
 mod reset_mails;
+mod rule_rights;
 mod second_factor;
 mod second_factor_reset;
 mod second_step;

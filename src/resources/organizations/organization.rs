@@ -343,7 +343,8 @@ mod tests {
         let caller = store.read_now(Id::NIL, enter).unwrap();
         let session_id = require_session(&caller.identity);
         let begin = move |tx: &mut Tx| {
-            tx.put(&ProviderSession { session: session_id, provider: "kc".into() })
+            let (provider, subject, sid) = ("kc".into(), None, None);
+            tx.put(&ProviderSession { session: session_id, provider, subject, sid })
         };
         store.write_blocking(Id::NIL, begin).unwrap();
         assert_eq!(require(&Principal::Caller(caller), true), None);

@@ -151,21 +151,28 @@ impl Input for SignIn {}
 
 /// Creates a session of a user who has proved their password, and stores the address as known.
 pub(super) fn create_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<SessionInfo> {
-    let session = begin_session(tx, user, address)?;
+    let session = begin_session_of(tx, user, address, SESSION_SECS)?;
     to_info(&tx.view(), &session, user)
 }
 
-/// Does the same for a user who is known to be who they are; returns the record.
-pub(super) fn begin_session(tx: &mut Tx, user: &User, address: IpAddr) -> Result<Session> {
-    let (session, now) = (insert_session(tx, user)?, tx.now());
+/// Does the same for a user who is known to be who they are, with a session that lasts so long; returns the
+/// record.
+pub(super) fn begin_session_of(
+    tx: &mut Tx,
+    user: &User,
+    address: IpAddr,
+    secs: i64,
+) -> Result<Session> {
+    let (session, now) = (insert_session(tx, user, secs)?, tx.now());
     // As it is typed: accounts of before may have their domain in another form.
     let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
     tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
     Ok(session)
 }
 
-/// Creates a session of a user who is known to be who they are, wherever its requests come from.
-pub(super) fn insert_session(tx: &mut Tx, user: &User) -> Result<Session> {
+/// Creates a session of a user who is known to be who they are, wherever its requests come from, that lasts so
+/// long: at most as long as any.
+pub(super) fn insert_session(tx: &mut Tx, user: &User, secs: i64) -> Result<Session> {
     let now = tx.now();
     end_oldest_sessions(tx, user)?;
     let session = Session {
@@ -173,7 +180,7 @@ pub(super) fn insert_session(tx: &mut Tx, user: &User) -> Result<Session> {
         user: user.id,
         generation: user.session_generation,
         created_at: now,
-        expires_at: now.plus_secs(SESSION_SECS),
+        expires_at: now.plus_secs(secs.min(SESSION_SECS)),
     };
     tx.insert(&session)?;
     Ok(session)

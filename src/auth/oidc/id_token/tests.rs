@@ -8,6 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::auth::oidc::signed_token::MAX_TOKEN_BYTES;
 use crate::auth::oidc::testing::{Key, token, unsigned};
 
 const NOW: i64 = 1_800_000_000;

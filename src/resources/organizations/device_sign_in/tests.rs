@@ -113,15 +113,17 @@ fn a_session_of_a_provider_lets_in_one_of_the_same_provider() {
     let ada = with_password(&fixture, &fixture.owner);
     let token = session(&fixture.store, &ada);
     let id = require_session(&identity_of(&fixture.store, &token).unwrap());
-    let note =
-        move |tx: &mut Tx| tx.insert(&ProviderSession { session: id, provider: "kc".into() });
+    let (subject, sid) = (Some([7; 32]), Some([8; 32]));
+    let noted = ProviderSession { session: id, provider: "kc".into(), subject, sid };
+    let note = move |tx: &mut Tx| tx.insert(&noted);
     fixture.store.write_blocking(Id::NIL, note).unwrap();
     let asked = begun(&fixture).unwrap();
     fixture.write_as(&signed_in(&fixture.store, &token), approve, code(&asked), ()).unwrap();
     let made =
         require_session(&identity_of(&fixture.store, &polled(&fixture, &asked).unwrap()).unwrap());
     let of = fixture.store.read_now(Id::NIL, |view| view.fetch::<ProviderSession>(&made)).unwrap();
-    assert_eq!(of.provider, "kc");
+    // By which the provider ends it, too.
+    assert_eq!((of.provider.as_str(), of.subject, of.sid), ("kc", subject, sid));
 }
 
 #[test]

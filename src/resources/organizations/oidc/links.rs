@@ -5,8 +5,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 
 use super::records::UsedAttempt;
+use super::rules::{self, Said};
 use crate::api::{
     Deleted, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op,
 };
@@ -193,12 +195,28 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     }
     tx.remove(&link)?;
     end_sessions(tx, (&user, require_session(req.identity())), &link.provider)?;
+    withdraw(tx, req, &link)?;
     let about = LinkInfo::of(link).resource();
     let deleted = Deleted::new(req.params);
     Ok(match about {
         Some(about) => deleted.about(about),
         None => deleted,
     })
+}
+
+/// Withdraws what rules have given by the provider of a link that was the last one with it: the person does not
+/// sign in with it any more.
+fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result<()> {
+    let left: Vec<SignInLink> = tx.all(ListSource::TABLE, &gone.user)?;
+    if left.iter().any(|link| link.issuer == gone.issuer) {
+        return Ok(());
+    }
+    // Rules have the name that the provider has now.
+    let mut providers = req.server.oidc.providers().iter();
+    let known = providers.find(|provider| provider.issuer == gone.issuer);
+    let provider = known.map_or(&*gone.provider, |known| &*known.name);
+    let said = Said { provider, claims: &Map::new(), request_id: &req.origin.request_id };
+    rules::apply(tx, gone.user, &said)
 }
 
 /// Ends the sessions of a person that were begun with a provider, but this one: which of the accounts there

@@ -7,8 +7,11 @@
 mod calls;
 mod joining;
 mod links;
+mod logout;
 mod person;
 mod records;
+mod rule_settings;
+mod rules;
 mod settings;
 mod sign_in;
 
@@ -17,6 +20,7 @@ pub(super) use records::{BY_USE, UsedAttempt};
 use crate::api::Resource;
 use crate::store::TableInfo;
 
+use super::rule_rights::{RuleRights, SignInRules};
 use super::sign_in_link::SignInLink;
 use records::JoiningDomain;
 
@@ -25,8 +29,10 @@ pub(super) const RESOURCE: Resource = Resource {
         TableInfo::of::<SignInLink>(),
         TableInfo::of::<UsedAttempt>(),
         TableInfo::of::<JoiningDomain>(),
+        TableInfo::of::<SignInRules>(),
+        TableInfo::of::<RuleRights>(),
     ],
-    children: &[&sign_in::RESOURCE, &links::RESOURCE, &settings::RESOURCE],
+    children: &[&sign_in::RESOURCE, &logout::RESOURCE, &links::RESOURCE, &settings::RESOURCE],
     ..Resource::EMPTY
 };
 

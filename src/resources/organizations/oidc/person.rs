@@ -1,21 +1,20 @@
 //! Who it is that a provider has let in: somebody who is linked, whose address has an account, or who is new.
 
-use std::net::IpAddr;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::joining;
-use crate::api::{Output, ResourceRef};
+use super::rules::{self, Said};
+use crate::api::{Origin, Output, ResourceRef};
 use crate::auth::oidc::{Confirmation, IdClaims, OidcProvider, SignInAttempt};
 use crate::auth::{AddressProof, ProviderSession, User, find_person};
 use crate::base::{Email, Error, Id, Result};
-use crate::resources::organizations::sessions::{SessionInfo, begin_session, to_info};
+use crate::resources::organizations::accounts;
+use crate::resources::organizations::sessions::{SessionInfo, begin_session_of, to_info};
 use crate::resources::organizations::sign_in_link::{
     BY_SUBJECT, link, subject_detail, subject_hash,
 };
-use crate::resources::organizations::{accounts, break_glass};
-use crate::store::{Tx, View};
+use crate::store::Tx;
 
 /// How a sign-in with a provider ended: with a session, or with a link to be confirmed.
 #[derive(Clone, Serialize, JsonSchema)]
@@ -54,7 +53,7 @@ pub(super) fn finish_as(
     tx: &mut Tx,
     (provider, attempt): (&OidcProvider, &SignInAttempt),
     claims: IdClaims,
-    address: IpAddr,
+    origin: &Origin,
 ) -> Result<Finished> {
     if attempt.link {
         return Ok(to_confirm(tx, (provider, attempt), claims));
@@ -62,7 +61,7 @@ pub(super) fn finish_as(
     let hash = subject_hash(&provider.issuer, &claims.subject);
     if let Some(link) = tx.find(&BY_SUBJECT, &hash)? {
         let user: User = tx.fetch(&link.user)?;
-        return signed_in(tx, (provider, attempt), claims, (&user, "linked before"), address);
+        return signed_in(tx, (provider, attempt), claims, (&user, "linked before"), origin);
     }
     let email = verified_address(provider, &claims)?.clone();
     let (user, how) = match find_person(&tx.view(), &email)? {
@@ -85,7 +84,7 @@ pub(super) fn finish_as(
     };
     let confirmed = confirmation(tx, provider, &claims);
     link(tx, user.id, &confirmed)?;
-    signed_in(tx, (provider, attempt), claims, (&user, how), address)
+    signed_in(tx, (provider, attempt), claims, (&user, how), origin)
 }
 
 /// The address of a person who is not linked yet.
@@ -102,23 +101,6 @@ fn verified_address<'a>(provider: &OidcProvider, claims: &'a IdClaims) -> Result
             ),
         )
     })
-}
-
-/// Refuses a break-glass owner whom a provider lets in that their organization does not require: who may use
-/// a password there may come in any session.
-fn require_accepted(view: &View, provider: &OidcProvider, user: &User) -> Result<()> {
-    let of = break_glass::of(view, user.id)?;
-    if of.iter().all(|required| required.providers.contains(&provider.name)) {
-        return Ok(());
-    }
-    Err(Error::forbidden(
-        "sign_in_refused",
-        format!(
-            "{} does not let you in: you are the owner whom an organization lets in with a password, and \
-             it requires another provider; sign in with your password",
-            provider.label
-        ),
-    ))
 }
 
 fn confirmation(tx: &Tx, provider: &OidcProvider, claims: &IdClaims) -> Confirmation {
@@ -149,13 +131,24 @@ fn signed_in(
     (provider, attempt): (&OidcProvider, &SignInAttempt),
     claims: IdClaims,
     (user, how): (&User, &str),
-    address: IpAddr,
+    origin: &Origin,
 ) -> Result<Finished> {
-    require_accepted(&tx.view(), provider, user)?;
-    let session = begin_session(tx, user, address)?;
+    let said =
+        Said { provider: &provider.name, claims: &claims.said, request_id: &origin.request_id };
+    rules::apply(tx, user.id, &said)?;
+    let session = begin_session_of(tx, user, origin.address, provider.session_secs)?;
     let id = session.id;
-    tx.insert(&ProviderSession { session: id, provider: provider.name.clone() })?;
-    let detail = format!("{}, {how}", subject_detail(&provider.name, &claims.subject));
+    let of_issuer = |text: &str| subject_hash(&provider.issuer, text);
+    tx.insert(&ProviderSession {
+        session: id,
+        provider: provider.name.clone(),
+        subject: Some(of_issuer(&claims.subject)),
+        sid: claims.sid.as_deref().map(of_issuer),
+    })?;
+    // Such as the groups of Entra, if they are many: where they are is another service.
+    let is_cut = claims.said.contains_key("_claim_names");
+    let cut = if is_cut { ", which has left claims out (_claim_names)" } else { "" };
+    let detail = format!("{}, {how}{cut}", subject_detail(&provider.name, &claims.subject));
     Ok(Finished {
         session: Some(to_info(&tx.view(), &session, user)?),
         confirmation: None,

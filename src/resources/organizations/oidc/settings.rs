@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::records::JoiningDomain;
+use super::rule_settings::{self, NewRules, RuleInfo};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     AddressProof, Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User,
@@ -40,6 +41,8 @@ pub(super) struct Settings {
     providers: Vec<String>,
     /// The domains whose people join by themselves.
     domains: Vec<DomainRule>,
+    /// What gives members a role and grants when they sign in.
+    rules: Vec<RuleInfo>,
 }
 
 impl Output for Settings {
@@ -63,6 +66,9 @@ pub(super) struct NewSignInSettings {
     providers: Option<BoundedList<Text<1, 32>, 0, 20>>,
     /// The domains whose people join by themselves: those of before are replaced.
     domains: BoundedList<DomainRule, 0, 20>,
+    /// What gives members a role and grants when they sign in, at most 50 rules: those of before are replaced,
+    /// by none without it.
+    rules: Option<NewRules>,
 }
 
 impl Input for NewSignInSettings {
@@ -76,6 +82,9 @@ impl Input for NewSignInSettings {
                 let message = "is listed twice";
                 issues.push(Issue::new(format!("domains[{index}].domain"), message));
             }
+        }
+        if let Some(rules) = &self.rules {
+            rule_settings::check(rules, issues);
         }
     }
 }
@@ -92,6 +101,7 @@ fn settings(view: &View) -> Result<Settings> {
         break_glass_user_id: required.as_ref().map(|required| required.break_glass),
         providers: required.map(|required| required.providers).unwrap_or_default(),
         domains: domains.collect(),
+        rules: rule_settings::of_organization(view)?,
     })
 }
 
@@ -107,6 +117,8 @@ pub(super) fn replace(tx: &mut Tx, req: &Req<(), NewSignInSettings>) -> Result<S
         ));
     }
     replace_domains(tx, req)?;
+    let (rules, oidc) = (req.input.rules.as_ref(), &req.server.oidc);
+    rule_settings::replace(tx, rules, oidc, req.caller())?;
     match req.input.break_glass_user_id {
         Some(owner) => require_provider(tx, req, owner)?,
         None => {
@@ -218,6 +230,7 @@ fn routes() -> Vec<Route> {
             "sign_in_settings.set",
             op::write(replace),
         )
+        .asks_again_to("set a rule that makes owners")
         .about("Replace how people sign in"),
     ]
 }

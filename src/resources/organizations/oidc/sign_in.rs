@@ -128,7 +128,7 @@ fn list(_: &View, req: &Req) -> Result<Page<ProviderInfo>> {
 }
 
 /// The error of a run that is discarded, since an answer is pending.
-fn pending() -> Error {
+pub(super) fn pending() -> Error {
     Error::internal("the answer of a provider is pending")
 }
 
@@ -200,7 +200,7 @@ pub(super) fn finish(
         Ok(claims) => claims,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
-    finish_as(tx, (provider, &attempt), claims, req.origin.address).map(Outcome::Done)
+    finish_as(tx, (provider, &attempt), claims, &req.origin).map(Outcome::Done)
 }
 
 fn stale() -> Error {

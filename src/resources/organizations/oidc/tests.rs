@@ -35,9 +35,14 @@ use crate::store::{ListSource, Tx};
 
 mod joining;
 mod linking;
+mod logout;
 mod requiring;
+mod rules;
 
 const ISSUER: &str = "https://id.test";
+
+/// How long sessions of the provider last.
+const SESSION_HOURS: i64 = 8;
 
 /// A provider, and what it says next.
 struct Provider {
@@ -117,7 +122,9 @@ impl World {
         let (name, label) = ("kc".to_string(), "Keycloak".to_string());
         let (issuer, client_id) = (ISSUER.to_string(), "roadstead".to_string());
         let secret = Some("hush".into());
-        let own = OidcProvider { name, label, issuer, client_id, secret, trusts_addresses };
+        let session_secs = SESSION_HOURS * 3600;
+        let own =
+            OidcProvider { name, label, issuer, client_id, secret, trusts_addresses, session_secs };
         let oidc = Arc::new(Oidc::new(vec![own]));
         let server = ServerInfo { oidc, ..ServerInfo::bare(Keys::new([7; 32])) };
         let (provider, server) = (Mutex::new(provider), Arc::new(server));

@@ -70,7 +70,7 @@ fn with_provider(world: &World, token: &str, provider: &str) {
     };
     let session = require_session(&identity);
     let provider = provider.to_string();
-    let begun = ProviderSession { session, provider };
+    let begun = ProviderSession { session, provider, subject: None, sid: None };
     world.fixture.store.write_blocking(Id::NIL, move |tx| tx.put(&begun)).unwrap();
 }
 
@@ -105,14 +105,14 @@ fn a_required_second_factor_is_spared_by_the_required_provider_alone() {
     let token = session(&fixture.store, &ada);
     assert!(lacks(&token).unwrap());
     with_provider(&world, &token, "other");
-    assert!(lacks(&token).unwrap());
+    assert_eq!(refusal(lacks(&token)).1, "provider_required");
     with_provider(&world, &token, "kc");
     assert!(!lacks(&token).unwrap());
     fixture.assert_sound();
 }
 
 #[test]
-fn the_owner_who_is_let_in_with_a_password_signs_in_with_a_required_provider_alone() {
+fn the_owner_who_is_let_in_with_a_password_is_not_in_a_session_of_another_provider() {
     let world = World::new();
     let fixture = &world.fixture;
     let ada = guarded(fixture, &fixture.owner);
@@ -128,9 +128,63 @@ fn the_owner_who_is_let_in_with_a_password_signs_in_with_a_required_provider_alo
         let required = RequiredProvider { org, break_glass, providers, required_at };
         fixture.store.write_blocking(org, move |tx| tx.put(&required)).unwrap();
     };
+    let enters = |token: &str| {
+        let authenticator = Authenticator::new(Tokens::new(fixture.store.keys()));
+        let credential = RawCredential::Token(token.into());
+        let enter = |view: &crate::store::View| {
+            authenticator.authorize(view, &credential, "acme").map(|_| ())
+        };
+        fixture.store.read_now(Id::NIL, enter)
+    };
     require("other");
-    assert_eq!(refusal(sign_in()), (Kind::Forbidden, "sign_in_refused"));
+    // The provider signs them in as everywhere else on the server, and the organization refuses it.
+    let token = token_of(&sign_in().unwrap());
+    assert!(identity_of(&fixture.store, &token).is_ok());
+    assert_eq!(refusal(enters(&token)), (Kind::Forbidden, "provider_required"));
+    assert!(enters(&session(&fixture.store, &ada.user)).is_ok());
     require("kc");
-    assert!(sign_in().unwrap().session.is_some());
+    assert!(enters(&token).is_ok());
+    fixture.assert_sound();
+}
+
+#[test]
+fn a_mailed_proof_leaves_the_owner_who_is_let_in_with_a_password_their_second_factor() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let ada = guarded(fixture, &fixture.owner).user;
+    let (id, org) = (ada.id, fixture.org);
+    let prove = |sets_rule: bool| {
+        let prove = move |tx: &mut Tx| {
+            let old: User = tx.fetch(&id)?;
+            let unproved = User { proof: AddressProof::Unproved, ..old.clone() };
+            tx.replace(&old, &unproved)?;
+            if sets_rule {
+                let (providers, required_at) = (vec!["kc".into()], NOON);
+                tx.put(&RequiredProvider { org, break_glass: id, providers, required_at })?;
+            } else if let Some(required) = tx.get::<RequiredProvider>(&org)? {
+                tx.remove(&required)?;
+            }
+            accounts::set_password(tx, &unproved, Some("hash".into()), true)?;
+            crate::auth::has_second_factor(&tx.view(), id)
+        };
+        fixture.store.write_blocking(org, prove).unwrap()
+    };
+    assert!(prove(true), "the break-glass owner of before proofs were asked of one");
+    assert!(!prove(false), "everybody else");
+    fixture.assert_sound();
+}
+
+#[test]
+fn the_account_of_an_owner_who_is_let_in_with_a_password_is_not_removed() {
+    let world = World::new();
+    let fixture = &world.fixture;
+    let (org, break_glass) = (fixture.org, user(&fixture.owner));
+    let removed = fixture.store.write_blocking(org, move |tx| {
+        let (providers, required_at) = (vec!["kc".into()], NOON);
+        tx.put(&RequiredProvider { org, break_glass, providers, required_at })?;
+        let user: User = tx.fetch(&break_glass)?;
+        tx.remove(&user)
+    });
+    assert_eq!(refusal(removed), (Kind::Conflict, "is_break_glass_owner"));
     fixture.assert_sound();
 }

@@ -1,0 +1,191 @@
+//! Applies the rules of organizations to what a provider says of a person, at each sign-in with it: they get
+//! what rules say, and lose what rules have given and do not say any more. Nothing else changes.
+
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::{Map, Value};
+
+use crate::api::audit::{SystemAction, audit_system};
+use crate::auth::{GRANT_BY_TARGET, Grant, Membership, Role, User, user_organizations};
+use crate::base::{Id, Kind, Result};
+use crate::resources::organizations::rule_rights::{
+    GivenRole, RuleGrant, RuleRights, SignInRule, SignInRules,
+};
+use crate::resources::organizations::{grants, members};
+use crate::store::{Org, Tx};
+
+/// One sign-in makes at most 1,000 grants, as a bulk request does; the others are made at the next one.
+const MAX_NEW_GRANTS: usize = 1000;
+
+/// What a provider says of a person.
+pub(super) struct Said<'a> {
+    /// The name of the provider.
+    pub provider: &'a str,
+    pub claims: &'a Map<String, Value>,
+    /// The id of the request, for the audit log.
+    pub request_id: &'a str,
+}
+
+/// Applies the rules of all organizations of a person.
+pub(super) fn apply(tx: &mut Tx, user: Id<User>, said: &Said) -> Result<()> {
+    let (own, mut room) = (tx.org(), MAX_NEW_GRANTS);
+    let values = values(said.claims);
+    for org in user_organizations(&tx.view(), user)? {
+        tx.set_org(org);
+        let applied = apply_in(tx, (user, org), (said, &values), &mut room);
+        tx.set_org(own);
+        applied?;
+    }
+    Ok(())
+}
+
+fn apply_in(
+    tx: &mut Tx,
+    (user, org): (Id<User>, Id<Org>),
+    (said, values): (&Said, &Values),
+    room: &mut usize,
+) -> Result<()> {
+    let rules = tx.get::<SignInRules>(&org)?.map(|all| all.rules).unwrap_or_default();
+    let stored = tx.get::<RuleRights>(&(user, org))?;
+    if stored.is_none() && !rules.iter().any(|rule| rule.provider == said.provider) {
+        return Ok(());
+    }
+    let before = stored.clone().unwrap_or_else(|| RuleRights::none(user, org));
+    let mut after = before.clone();
+    after.rules = matching(&before, rules, (said.provider, values));
+    let role = set_role(tx, &mut after)?;
+    let (made, removed) = set_grants(tx, &mut after, room)?;
+    if after == before {
+        return Ok(());
+    }
+    let is_empty = after.rules.is_empty() && after.grants.is_empty() && after.role.is_none();
+    match &stored {
+        Some(old) if is_empty => tx.remove(old)?,
+        Some(old) => tx.replace(old, &after)?,
+        None => tx.insert(&after)?,
+    }
+    let titles: Vec<_> = after.rules.iter().map(SignInRule::title).collect();
+    let by = if titles.is_empty() { "no rule any more".into() } else { titles.join(", ") };
+    let detail = format!(
+        "by {}: role {}, {made} grants made, {removed} withdrawn; {by}",
+        said.provider,
+        role_name(role),
+    );
+    let detail: String = detail.chars().take(1000).collect();
+    audit_system(
+        tx,
+        SystemAction {
+            action: "member.apply_rules",
+            resource_id: &user.to_string(),
+            detail: &detail,
+            cause: said.request_id,
+        },
+    )
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "viewer",
+        Role::Member => "member",
+        Role::Admin => "admin",
+        Role::Owner => "owner",
+    }
+}
+
+/// The rules that apply now: of this provider those that it meets, and of others those that applied and are
+/// as they were.
+fn matching(
+    before: &RuleRights,
+    rules: Vec<SignInRule>,
+    (provider, values): (&str, &Values),
+) -> Vec<SignInRule> {
+    let applies = |rule: &SignInRule| {
+        if rule.provider == provider {
+            values.contains(&(rule.claim.as_str(), rule.value.as_str()))
+        } else {
+            before.rules.contains(rule)
+        }
+    };
+    rules.into_iter().filter(applies).collect()
+}
+
+/// The names and values of claims.
+type Values<'a> = HashSet<(&'a str, &'a str)>;
+
+/// The values of all claims: a text, or the texts of a list. Others match nothing. Collected once, since each
+/// of many rules looks for one among thousands.
+fn values(claims: &Map<String, Value>) -> Values<'_> {
+    let mut values = Values::new();
+    for (claim, value) in claims {
+        match value {
+            Value::String(one) => {
+                values.insert((claim, one));
+            }
+            Value::Array(all) => {
+                values
+                    .extend(all.iter().filter_map(Value::as_str).map(|one| (claim.as_str(), one)));
+            }
+            _ => {}
+        }
+    }
+    values
+}
+
+/// Gives a member the highest role of the rules, if theirs is lower, or the own one back. Returns it.
+fn set_role(tx: &mut Tx, after: &mut RuleRights) -> Result<Role> {
+    let membership: Membership = tx.fetch(&(after.user, after.org))?;
+    let current = membership.role;
+    let own = match after.role {
+        Some(by_rule) if by_rule.given == current => by_rule.own,
+        _ => current,
+    };
+    let by_rules = after.rules.iter().filter_map(|rule| rule.role).max();
+    let wanted = by_rules.map_or(own, |role| role.max(own));
+    if wanted != current {
+        match members::set_role(tx, &membership, wanted) {
+            Ok(_) => {}
+            // The last owner and the break-glass owner stay so; the next sign-in tries again.
+            Err(refused) if refused.kind() == Kind::Conflict => return Ok(current),
+            Err(error) => return Err(error),
+        }
+    }
+    after.role = (wanted != own).then_some(GivenRole { own, given: wanted });
+    Ok(wanted)
+}
+
+/// Makes the grants of the rules, and withdraws those that were made for rules and are in none any more.
+/// Returns how many of each.
+fn set_grants(tx: &mut Tx, after: &mut RuleRights, room: &mut usize) -> Result<(usize, usize)> {
+    let user = after.user;
+    let mut wanted: BTreeSet<RuleGrant> = BTreeSet::new();
+    after.rules.iter().for_each(|rule| wanted.extend(&rule.grants));
+    let (mut kept, mut removed) = (Vec::new(), 0);
+    for id in &after.grants {
+        let Some(grant) = tx.get::<Grant>(id)? else { continue };
+        let Grant { resource_type, resource_id, .. } = grant;
+        if wanted.contains(&RuleGrant { resource_type, resource_id }) {
+            kept.push(*id);
+        } else {
+            tx.remove(&grant)?;
+            removed += 1;
+        }
+    }
+    let before = kept.len();
+    for rule in &after.rules {
+        for RuleGrant { resource_type, resource_id } in rule.grants.iter().copied() {
+            // What somebody has granted by hand stays theirs to withdraw.
+            let has = tx.find(&GRANT_BY_TARGET, &(user, resource_type, resource_id))?.is_some();
+            if has || *room == 0 {
+                continue;
+            }
+            let made = grants::for_rule(tx, user, (resource_type, resource_id), rule.set_by)?;
+            if let Some(grant) = made {
+                kept.push(grant.id);
+                *room -= 1;
+            }
+        }
+    }
+    let made = kept.len() - before;
+    after.grants = kept;
+    Ok((made, removed))
+}
