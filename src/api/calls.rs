@@ -63,6 +63,8 @@ pub struct KnownResults {
     pub worked: HashMap<Tag, Result<WorkResult>>,
     /// The results of computations.
     pub computed: HashMap<Tag, Computed>,
+    /// Whether the time for calls was up before all were answered.
+    pub is_late: bool,
     /// Shared by all runs.
     parsed: Arc<Mutex<ParsedResults>>,
 }
@@ -91,6 +93,8 @@ pub struct PendingCalls {
     pub computations: Vec<(Tag, Computation)>,
     /// Whether look-ups are for the organization that the domain has confirmed.
     pub for_holder: bool,
+    /// The time for all calls, if that is less than the operation may take.
+    pub within: Option<Duration>,
 }
 
 impl PendingCalls {
@@ -133,6 +137,22 @@ impl Calls {
     /// ([`Outside::for_holder`](crate::outside::Outside::for_holder)).
     pub fn take_for_holder(&mut self) {
         self.asked.for_holder = true;
+    }
+
+    /// Bounds the time for all calls, from the first one on, to less than the operation may take. Without
+    /// effect once one was made.
+    pub fn within(&mut self, time: Duration) {
+        self.asked.within = Some(time);
+    }
+
+    /// Whether results are missing, so that the run is discarded.
+    pub fn has_pending(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Whether the time for all calls was up before they were answered: those that were not have failed.
+    pub fn is_late(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.is_late)
     }
 
     /// Returns the result of this call. `None` if it has not been made yet: continue with any

@@ -176,6 +176,17 @@ impl Error {
         self
     }
 
+    /// Puts what it is about below a field of the request.
+    pub fn below(mut self, field: &str) -> Self {
+        if !self.0.issues.is_empty() {
+            let below = |issue: Issue| Issue::new(format!("{field}.{}", issue.path), issue.message);
+            return Error::invalid(self.0.issues.into_iter().map(below).collect());
+        }
+        let path = self.0.path.as_deref();
+        self.0.path = Some(path.map_or(field.to_string(), |path| format!("{field}.{path}")).into());
+        self
+    }
+
     /// Adds the scheme of the header `Authorization` that a 401 asks for, in place of `Bearer`.
     pub fn with_challenge(mut self, scheme: &'static str) -> Self {
         self.0.challenge = Some(scheme);

@@ -57,6 +57,7 @@ enum Content {
     Text,
     Number,
     Words,
+    Lines,
     Object,
     Flag,
 }
@@ -194,6 +195,12 @@ impl Field {
         self
     }
 
+    /// It is a list of texts, one on each line.
+    pub fn lines(mut self) -> Self {
+        self.content = Content::Lines;
+        self
+    }
+
     /// Its words stand for values of the API, which are given first. Another word is for the API to refuse.
     pub fn named(mut self, names: Vec<(String, String)>) -> Self {
         self.names = names;
@@ -207,6 +214,9 @@ impl Field {
             named.map_or_else(|| text_of(value), |(_, name)| name.clone())
         };
         match value {
+            Value::Array(values) if self.content == Content::Lines => {
+                values.iter().map(name).collect::<Vec<_>>().join("\n")
+            }
             Value::Array(values) => values.iter().map(name).collect::<Vec<_>>().join(", "),
             Value::Null => self.unset.into(),
             value => name(value),
@@ -305,6 +315,9 @@ impl Field {
             (_, Content::Words) => {
                 Edited::new(self.label, theirs, words(visit.form.get(self.name)).join(", "))
             }
+            (_, Content::Lines) => {
+                Edited::new(self.label, theirs, lines(visit.form.get(self.name)).join("\n"))
+            }
             _ => Edited::text(visit, self.name, self.label, &theirs),
         })
     }
@@ -333,6 +346,7 @@ impl Field {
                 let meant = words(sent).into_iter().map(|word| self.meant(word));
                 Some(json!(meant.collect::<Vec<_>>()))
             }
+            Content::Lines => Some(json!(lines(sent))),
             Content::Object if is_empty => Some(json!({})),
             _ if is_empty && may_be_empty => (self.is_stored && !is_new).then_some(Value::Null),
             Content::Object => {
@@ -383,6 +397,11 @@ pub fn words(text: &str) -> Vec<&str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
 }
 
+/// The lines of a text that have something.
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.trim().is_empty()).collect()
+}
+
 /// A number as JSON; a text that is none stays one, so that the API says what is wrong with it.
 pub fn number(text: &str) -> Value {
     if let Ok(whole) = text.parse::<i64>() {
@@ -413,6 +432,12 @@ mod tests {
         assert_eq!(
             (shown(json!({})), shown(json!({"a": 1}))),
             ("".into(), "{\n  \"a\": 1\n}".into())
+        );
+        let mut several = Field::area("name", "Name", 3).lines();
+        several.fill(&json!({"name": ["a, b", " c"]})).unwrap();
+        assert_eq!(
+            (several.value.as_str(), lines("a, b\r\n\n c")),
+            ("a, b\n c", vec!["a, b", " c"])
         );
         let mut field = Field::text("name", "Name").at("outer.name");
         assert!(field.fill(&json!({"outer": null})).is_ok());

@@ -50,6 +50,8 @@ texts! {
     LabelUnprotected = "The label is not protected any more.",
     LabelChangeDenied = "The change was denied.",
     LabelChangeCancelled = "The change was cancelled.",
+    InputSaved = "The input was saved.",
+    InputDeleted = "The input was deleted.",
     VersionDeleted = "The version was deleted.",
     Approved = "Your approval is recorded.",
     Denied = "The deployment was denied.",

@@ -44,6 +44,7 @@ mod governance;
 mod https;
 mod ids;
 mod imports;
+mod inputs;
 mod invitations;
 mod key_rotation;
 mod knowledge_bases;

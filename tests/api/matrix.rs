@@ -94,7 +94,8 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Member, Both, "label_change", &["list", "get", "diff", "approve", "deny", "cancel"]),
     (Member, Both, "label_change_approval", &["list"]),
     (Member, Both, "draft", &["list", "get", "save", "publish", "delete"]),
-    (Member, Both, "prompt", &["compile", "render", "preview", "try"]),
+    (Member, Both, "prompt", &["compile", "render", "preview", "try", "compare"]),
+    (Member, Both, "prompt_input", &["list_all", "list", "get", "create", "update", "delete"]),
     // Governance.
     (Member, Both, "policy", &["list", "get"]),
     (Admin, Both, "policy", &["create", "update", "delete"]),

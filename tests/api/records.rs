@@ -511,4 +511,7 @@ fn publish_artifacts(owner: &Caller) {
     let draft = json!({"registryRef": "texts", "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "b", "metadata": {"a": null}});
     owner.post("/prompts/answer/drafts", draft).ok();
+    let input = json!({"registryRef": "texts", "name": "first", "variables": {"QUESTION": "q"},
+        "message": "m", "expect": {"contains": ["c"], "judge": "j"}});
+    owner.post("/prompts/answer/inputs", input).ok();
 }

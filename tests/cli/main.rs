@@ -34,6 +34,7 @@ mod disk_full;
 mod doctor;
 mod doomed;
 mod extracting;
+mod input_files;
 mod keys;
 mod killed;
 mod log;

@@ -57,6 +57,10 @@ pub fn fill(desk: &Desk) {
             "version": version});
         api.patch("/registries/artifacts/labels", label).ok();
     }
+    let input = json!({"registryRef": "acme/main", "name": "first", "variables": {"PRODUCT": "A\n\"b\""},
+        "message": "Hi.", "expect": {"contains": ["A, b"], "judge": "Is it kind?"}});
+    api.post("/prompts/scribe/inputs", input).ok();
+    api.post("/prompts/scribe/inputs", json!({"registryRef": "acme/main", "name": "plain"})).ok();
     let rules = json!([{"type": "forbidPattern", "value": "(?i)TODO\\d"},
         {"type": "maxLength", "value": 5000}]);
     let policy = json!({"name": "House rules!", "severity": "error", "rules": rules});

@@ -72,6 +72,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/promptlets/main/tone/tags",
             "/o/acme/prompts/main/notes/edit action=draft",
             "/o/acme/prompts/main/notes/edit action=publish",
+            "/o/acme/prompts/main/notes/inputs/first/edit",
             "/o/acme/prompts/main/notes/labels action=move",
             "/o/acme/prompts/main/notes/labels action=remove",
             "/o/acme/prompts/main/notes/tags",
@@ -136,6 +137,8 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/operations/channels/{id} action=redeliver",
             "/o/acme/operations/new-channel",
             "/o/acme/prompts/main",
+            "/o/acme/prompts/main/notes/new-input",
+            "/o/acme/prompts/main/told/new-input",
             "/o/acme/registries/main/new",
             "/o/acme/registries/new",
             "/o/acme/settings/invite",
@@ -167,6 +170,8 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
         409,
         &[
             "/o/acme/deployments/jobs/{id} action=rollback",
+            // There is no default LLM provider.
+            "/o/acme/prompts/main/notes/compare-inputs",
             "/o/acme/settings/members action=require",
         ],
     ),

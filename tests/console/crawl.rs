@@ -67,6 +67,9 @@ pub fn fill(server: &Running) {
     let draft = json!({"registryRef": "main", "artifactType": "prompt", "draftVersion": "2.0.0",
         "body": MARKUP, "metadata": {MARKUP: MARKUP}});
     api.post("/prompts/notes/drafts", draft).ok();
+    let input = json!({"registryRef": "main", "name": "first", "variables": {"NAME": MARKUP},
+        "message": MARKUP, "expect": {"contains": [MARKUP], "judge": MARKUP}});
+    api.post("/prompts/notes/inputs", input).ok();
     let environment = json!({"slug": "production", "name": MARKUP, "description": MARKUP});
     let id = api.post("/environments", environment).id();
     api.put(&format!("/environments/{id}/variables/NAME"), json!({"value": MARKUP})).ok();

@@ -17,6 +17,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/environments/", "credential", "Its key is not shown."),
     ("/governance/check", "text", "Nothing is stored."),
     ("/try", "message", "Nothing is stored."),
+    ("/compare-inputs", "left", "Nothing is stored."),
     ("/channels/", "eventType", "It adds what is not there."),
     ("/channels/", "status", "It delivers again."),
     ("/labels", "label", "It has where the label was, as `from`."),

@@ -29,6 +29,17 @@ const OFFERED: &[(&str, &[&str])] = &[
         ],
     ),
     ("artifact_tags.rs", &["PATCH /registries/artifacts"]),
+    ("compare_inputs.rs", &["POST /prompts/{promptName}/compare"]),
+    (
+        "inputs.rs",
+        &[
+            "GET /prompts/{promptName}/inputs",
+            "POST /prompts/{promptName}/inputs",
+            "GET /prompts/{promptName}/inputs/{inputName}",
+            "PATCH /prompts/{promptName}/inputs/{inputName}",
+            "DELETE /prompts/{promptName}/inputs/{inputName}",
+        ],
+    ),
     (
         "label_change.rs",
         &[
@@ -495,6 +506,7 @@ const OTHERS: &[(&str, &str)] = &[
         "POST /teams/{teamId}/agents/{agentId}/memories",
         "Agents remember; people read it and make them forget.",
     ),
+    ("GET /prompts/inputs", "Plain files read all; a page is about one prompt."),
     ("POST /teams/{teamId}/agents/{agentId}/runs", "Agents report their runs."),
     ("POST /teams/{teamId}/approvals", "Agents ask; people decide."),
     ("POST /exchange/{orgSlug}/{teamSlug}/requests", "For agents outside."),

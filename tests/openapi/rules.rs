@@ -33,6 +33,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("AgentPatch", Why::Other(TAGS)),
     ("ArtifactPatch", Why::Other(TAGS)),
     ("AuditFilter", Why::Query),
+    ("CompareRequest", Why::Other(ONE_OF_TWO)),
     ("DeploymentFilter", Why::Query),
     ("DocumentSearch", Why::Query),
     ("EnvironmentPatch", Why::Other(SET)),
@@ -45,6 +46,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewArtifactVersion", Why::Other(TAGS)),
     ("NewDocument", Why::Other("it refuses nothing: it finds the words of the text")),
     ("NewEnvironment", Why::Other(SET)),
+    ("NewPromptInput", Why::Other("names in a map, and lines of texts of a list")),
     ("NewPromptProvider", Why::Other("the names of keys are in two schemas, which say the kind")),
     ("NewProtectedLabel", Why::Other(SET)),
     ("NewProviderCredential", Why::Other("a limit in bytes of an object as JSON")),
@@ -54,6 +56,7 @@ const UNSTATED: &[(&str, Why)] = &[
     ("NewSignIn", Why::Other("a path that no browser takes for a URL of another server")),
     ("NewSignInSettings", Why::Other("domains of a list are compared")),
     ("NewTool", Why::Other("names in texts are counted")),
+    ("PromptInputPatch", Why::Other("names in a map, and lines of texts of a list")),
     ("Recall", Why::Query),
     ("SchedulePatch", Why::Other(ONE_OF_TWO)),
     (

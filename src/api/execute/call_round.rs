@@ -111,7 +111,8 @@ impl<'a> CallRound<'a> {
         }
         if !asked.calls.is_empty() {
             let _slot = self.executor.call_slots.enter(from.into(), 0).await?;
-            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+            let total = asked.within.map_or(self.total, |within| within.min(self.total));
+            let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();
             // Those of outside agents have limits of their own.
             if self.from_outside.is_none() {
@@ -133,7 +134,9 @@ impl<'a> CallRound<'a> {
                 results = outside.send_all(calls, MAX_CONCURRENT_CALLS, deadline) => results,
                 () = stopped => return Err(Error::busy("stopping", "the server is stopping", 5)),
             };
-            Arc::make_mut(&mut self.known).heard.extend(tags.into_iter().zip(results));
+            let known = Arc::make_mut(&mut self.known);
+            known.heard.extend(tags.into_iter().zip(results));
+            known.is_late |= Instant::now() >= deadline;
         }
         for (tag, mail) in asked.mails {
             // One at a time: those that count it see the count only when the last run is committed.

@@ -53,6 +53,8 @@ struct Sent<'a> {
     body: Option<&'a Value>,
     /// The tag that the resource must still have.
     if_match: Option<&'a str>,
+    /// The time for it.
+    total: Duration,
 }
 
 /// What was answered: JSON, and its tag if it has one.
@@ -202,6 +204,18 @@ impl Api {
         self.in_org(Method::Get, path, &[], None, None)
     }
 
+    /// The same with this query.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    pub fn tagged_of_org(
+        &self,
+        path: &str,
+        query: Query,
+    ) -> Result<Result<Tagged, Refusal>, Failure> {
+        self.in_org(Method::Get, path, query, None, None)
+    }
+
     /// PATCH in the organization, if the resource still has this tag.
     ///
     /// # Errors
@@ -222,6 +236,19 @@ impl Api {
     /// The outer one is of the organization.
     pub fn delete_if(&self, path: &str, tag: &str) -> Result<Result<(), Refusal>, Failure> {
         Ok(unless_gone(self.in_org(Method::Delete, path, &[], None, Some(tag))?))
+    }
+
+    /// The same with this query.
+    ///
+    /// # Errors
+    /// The outer one is of the organization.
+    pub fn delete_of_if(
+        &self,
+        path: &str,
+        query: Query,
+        tag: &str,
+    ) -> Result<Result<(), Refusal>, Failure> {
+        Ok(unless_gone(self.in_org(Method::Delete, path, query, None, Some(tag))?))
     }
 
     /// Sends a body, as it is.
@@ -272,7 +299,8 @@ impl Api {
             Some(body) => body["orgSlug"] = org.into(),
             None => query.push(("orgSlug", Some(org))),
         }
-        let sent = Sent { method, path, query: &query, body: body.as_ref(), if_match };
+        let sent =
+            Sent { method, path, query: &query, body: body.as_ref(), if_match, total: TIMEOUT };
         Ok(self.block_on(self.repeated(&sent)))
     }
 
@@ -284,7 +312,7 @@ impl Api {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, Refusal> {
-        let sent = Sent { method, path, query, body, if_match: None };
+        let sent = Sent { method, path, query, body, if_match: None, total: TIMEOUT };
         Ok(self.repeated(&sent).await?.0)
     }
 
@@ -317,8 +345,15 @@ impl Api {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, Refusal> {
-        let sent = Sent { method, path, query, body, if_match: None };
+        let sent = Sent { method, path, query, body, if_match: None, total: TIMEOUT };
         Ok(self.exchange(&sent, None).await?.0)
+    }
+
+    /// Posts once what the server may take so long for.
+    pub fn post_within(&self, path: &str, body: &Value, total: Duration) -> Result<Value, Refusal> {
+        let method = Method::Post;
+        let sent = Sent { method, path, query: &[], body: Some(body), if_match: None, total };
+        Ok(self.block_on(self.exchange(&sent, None))?.0)
     }
 
     async fn exchange(
@@ -341,7 +376,7 @@ impl Api {
             headers,
             body: sent.body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),
             limits: Limits {
-                total: TIMEOUT,
+                total: sent.total,
                 answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
                 https_only: false,
             },

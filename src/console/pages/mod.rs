@@ -5,6 +5,7 @@ mod activity;
 mod artifact;
 mod artifact_tags;
 mod compare;
+mod compare_inputs;
 pub mod deployments;
 mod device;
 mod editor;
@@ -40,6 +41,7 @@ pub mod board;
 mod deploy;
 mod fleets;
 pub mod inbox;
+mod inputs;
 pub mod peers;
 mod plan;
 mod task;
@@ -131,6 +133,8 @@ const ALL: &[&[Page]] = &[
     try_prompt::PAGES,
     clone::PAGES,
     compare::PAGES,
+    compare_inputs::PAGES,
+    inputs::PAGES,
     labels::PAGES,
     label_change::PAGES,
     protected_label::PAGES,

@@ -47,7 +47,7 @@ pub const TABS: [(&str, &str); 3] = [
 ];
 
 /// The types of rules.
-const TYPES: [(&str, &str); 10] = [
+const TYPES: [(&str, &str); 11] = [
     ("forbidPattern", "Must not match the pattern"),
     ("requirePattern", "Must match the pattern"),
     ("maxLength", "Has at most this many characters"),
@@ -58,6 +58,7 @@ const TYPES: [(&str, &str); 10] = [
     ("forbidModel", "Must not be for the model"),
     ("judge", "A language model judges by this instruction"),
     ("protectLabel", "Moving the label takes approvals"),
+    ("passesInputs", "So many percent of the prompt's inputs must pass"),
 ];
 
 const SEVERITIES: [(&str, &str); 2] =
@@ -232,11 +233,12 @@ fn entered(visit: &Visit) -> Vec<Row> {
 fn rules(visit: &Visit, _: &Value, body: &mut Value) {
     let rule = |row: Row| {
         // What is no number is for the API to refuse.
-        let is_number = ["maxLength", "forbidInvisible"].contains(&row.kind.as_str());
+        let is_number =
+            ["maxLength", "forbidInvisible", "passesInputs"].contains(&row.kind.as_str());
         let number = row.value.trim().parse::<i64>().ok().filter(|_| is_number);
         let value = number.map_or_else(|| json!(row.value), |number| json!(number));
         let mut rule = json!({"type": row.kind, "value": value});
-        if row.kind == "judge" && !row.provider.is_empty() {
+        if ["judge", "passesInputs"].contains(&row.kind.as_str()) && !row.provider.is_empty() {
             rule["llmProviderId"] = json!(row.provider);
         }
         rule

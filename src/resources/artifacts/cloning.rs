@@ -18,7 +18,7 @@ use crate::api::{
 };
 use crate::auth::{MEMBER, ScopeName, ScopeTarget};
 use crate::base::{ArtifactName, Error, Result, Version, VersionMessage};
-use crate::resources::governance::JUDGE_SECS;
+use crate::resources::governance::EVALUATION_SECS;
 use crate::resources::registries::{self, ArtifactType};
 use crate::store::{Tx, View};
 
@@ -224,7 +224,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions/clone",
             MEMBER,
             "artifact_version.clone",
-            op::write(op::calling(JUDGE_SECS, clone)),
+            op::write(op::calling(EVALUATION_SECS, clone)),
         )
         .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactPublish, &CLONE_TARGET)

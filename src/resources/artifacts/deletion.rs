@@ -1,5 +1,5 @@
 //! Deleting a version, with the texts for all its models. A version that is imported or labelled
-//! cannot be deleted.
+//! cannot be deleted. With the last one go the inputs of a prompt.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::artifact::{self, Artifact};
 use super::id::ArtifactId;
-use super::{label_history, versions};
+use super::{input, label_history, versions};
 use crate::api::{Deleted, Input, OrgSource, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Error, Result, Version};
@@ -43,6 +43,9 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<(), VersionQuery>) -> Result<Deleted
     require_unlabelled(&tx.view(), &id, &version)?;
     rows.iter().try_for_each(|row| tx.remove(row))?;
     artifact::version_removed(tx, &id, Some(req.caller().user()))?;
+    if id.kind == ArtifactType::Prompt && !tx.view().has::<Artifact>(&id)? {
+        input::remove_all(tx, &id)?;
+    }
     let payload = json!({
         "registryId": registry.id, "registryRef": registry.reference,
         "artifactType": id.kind, "name": id.name, "version": version,

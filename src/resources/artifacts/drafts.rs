@@ -20,7 +20,7 @@ use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
     ArtifactName, Error, Id, JsonMap, Prompt, Result, Time, Version, VersionMessage,
 };
-use crate::resources::governance::JUDGE_SECS;
+use crate::resources::governance::EVALUATION_SECS;
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{Order, Page, Record as _, TableInfo, Tx, View};
 
@@ -326,7 +326,7 @@ pub(super) fn routes() -> Vec<Route> {
             PUBLISH,
             MEMBER,
             "draft.publish",
-            op::write(op::calling(JUDGE_SECS, publish_draft)),
+            op::write(op::calling(EVALUATION_SECS, publish_draft)),
         )
         .org_source(source)
         .compared_with(op::read(published))

@@ -10,6 +10,7 @@
 
 mod artifact;
 mod cloning;
+mod comparing;
 mod compiling;
 mod consistency;
 mod content;
@@ -19,6 +20,8 @@ mod diff;
 mod draft;
 mod drafts;
 mod id;
+mod input;
+mod inputs;
 mod label_change;
 mod label_changes;
 mod label_history;
@@ -68,6 +71,8 @@ pub const RESOURCE: Resource = Resource {
         &label_changes::RESOURCE,
         &drafts::RESOURCE,
         &prompts::RESOURCE,
+        &inputs::RESOURCE,
+        &comparing::RESOURCE,
         &trying::RESOURCE,
     ],
     ..Resource::EMPTY

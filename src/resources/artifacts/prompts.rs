@@ -273,7 +273,7 @@ pub(super) fn fill(
 ///
 /// # Errors
 /// 404 if there is no such environment, 403 if the caller may not use it.
-fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringMap> {
+pub(super) fn variables_of(view: &View, caller: &Caller, reference: &str) -> Result<StringMap> {
     let environment = environments::find(view, reference)?
         .ok_or_else(|| Error::no_such("environment").at("environment"))?;
     let environment = environment.open(view, caller)?;

@@ -13,7 +13,7 @@ use super::id::{ArtifactId, Model, generic};
 use super::label_history::audited_name;
 use super::version::{self, ResolvedImport, VersionRecord, VersionText};
 use super::versions::ArtifactVersionRow;
-use super::{metadata, versions};
+use super::{input, metadata, versions};
 use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{
@@ -21,7 +21,7 @@ use crate::base::{
     canonical,
 };
 use crate::outbox::{self, About, EventType};
-use crate::resources::governance::{self, PolicyVerdict, Submission};
+use crate::resources::governance::{self, Inputs, PolicyVerdict, Submission};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::resources::tags::{self, Tags};
 use crate::store::{Tx, View};
@@ -124,7 +124,8 @@ struct PreparedVersion {
 }
 
 impl PreparedVersion {
-    fn submission(&self) -> Submission<'_> {
+    /// What policies evaluate, with its inputs where it is run on some.
+    fn submission<'a>(&'a self, inputs: Option<Inputs<'a>>) -> Submission<'a> {
         Submission {
             kind: self.row.of.kind,
             name: &self.row.of.name,
@@ -133,6 +134,7 @@ impl PreparedVersion {
             variables: &self.row.variables,
             metadata: &self.metadata,
             model: &self.row.model,
+            inputs,
         }
     }
 }
@@ -173,7 +175,7 @@ pub fn publish_all(
     let mut published = Vec::with_capacity(examined.new.len());
     for (prepared, verdict) in examined.new {
         store(tx, registry, &prepared)?;
-        governance::record_result(tx, registry, &prepared.submission(), &verdict)?;
+        governance::record_result(tx, registry, &prepared.submission(None), &verdict)?;
         published.push(representation(registry, prepared.row, prepared.metadata, prepared.texts));
     }
     let mut published = published.into_iter();
@@ -226,11 +228,14 @@ fn examine(
     }
     let mut verdicts = Vec::with_capacity(all.len());
     for prepared in &all {
-        verdicts.push(governance::evaluate(tx, registry.id, &prepared.submission(), calls)?);
+        let source = |view: &View| input::cases_of(view, &prepared.row.of);
+        let is_prompt = prepared.row.of.kind == ArtifactType::Prompt;
+        let inputs = is_prompt.then_some(Inputs { source: &source, texts: all.len() });
+        verdicts.push(governance::evaluate(tx, registry.id, &prepared.submission(inputs), calls)?);
     }
     if let Some(error) = refusal(&all, &verdicts) {
         for (prepared, verdict) in all.iter().zip(&verdicts) {
-            governance::record_refusal(tx, registry, &prepared.submission(), verdict)?;
+            governance::record_refusal(tx, registry, &prepared.submission(None), verdict)?;
         }
         return Ok(Err(error));
     }
@@ -436,7 +441,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifacts",
             MEMBER,
             "artifact_version.publish",
-            op::write(op::calling(governance::JUDGE_SECS, create)),
+            op::write(op::calling(governance::EVALUATION_SECS, create)),
         )
         .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactPublish, &registries::NAMED_REGISTRY)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,10 +10,12 @@ use serde_json::json;
 
 use super::super::registries::{self, ArtifactType, Registry};
 use super::assignments;
+use super::cases::Scorer;
 use super::flags::PolicyFlag;
 use super::judge::{self, JUDGE_SECS};
+use super::passing::{self, Inputs};
 use super::policy::{Policy, PolicySeverity};
-use super::rules::{self, PolicyInput, PolicyRuleType};
+use super::rules::{self, PolicyInput, PolicyRuleType, RuleValue};
 use crate::api::{Calls, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
 use crate::base::{ArtifactName, BoundedList, Id, Issue, JsonMap, Range, Result, Text, Version};
@@ -38,6 +41,8 @@ pub struct Submission<'a> {
     pub metadata: &'a JsonMap,
     /// The model that the text is for.
     pub model: &'a str,
+    /// What it must pass, if a policy says so; none of a promptlet, which nobody asks a model.
+    pub inputs: Option<Inputs<'a>>,
 }
 
 /// The result of evaluating a text against policies.
@@ -93,11 +98,17 @@ pub fn evaluate(
     calls: &mut Calls,
 ) -> Result<PolicyVerdict> {
     let policies = assignments::policies_of(&tx.view(), registry)?;
-    let Submission { text, variables, metadata, model, .. } = *submission;
+    let Submission { text, variables, metadata, model, inputs, .. } = *submission;
+    let runs_inputs =
+        |policy: &Policy| policy.rules.iter().any(|rule| rule.kind == PolicyRuleType::PassesInputs);
+    if inputs.is_none() || !policies.iter().any(runs_inputs) {
+        calls.within(Duration::from_secs(JUDGE_SECS));
+    }
     evaluate_policies(
         &tx.view(),
         &policies,
         &PolicyInput { text, variables, metadata: &metadata.to_map(), model },
+        inputs.as_ref(),
         calls,
     )
 }
@@ -178,14 +189,16 @@ fn publish_event(
 }
 
 /// Evaluates an input against policies. While the result of a search or a judge is pending, the
-/// returned value is meaningless and the run is discarded. Judges are queried last, and only for a
-/// text that no other rule refuses: a text that must not be published is not sent to a provider.
+/// returned value is meaningless and the run is discarded. Judges are queried and inputs run last, and
+/// only for a text that no other rule refuses: a text that must not be published is not sent to a provider.
 fn evaluate_policies(
     view: &View,
     policies: &[Policy],
     input: &PolicyInput,
+    inputs: Option<&Inputs>,
     calls: &mut Calls,
 ) -> Result<PolicyVerdict> {
+    let compiled = input.text;
     // No rule is got round by `{{''}}` in the middle of what it looks for.
     let text = templates::unquoted(input.text);
     let input = &PolicyInput { text: &text, ..*input };
@@ -197,7 +210,7 @@ fn evaluate_policies(
     };
     for policy in policies {
         for rule in &policy.rules {
-            if rule.kind == PolicyRuleType::Judge {
+            if rules::queries(rule.kind) {
                 judges.push((policy, rule));
             } else if let Some(message) = rules::violation(rule, input, &occurring) {
                 issues.push(violation(policy, rule.kind, message));
@@ -206,7 +219,17 @@ fn evaluate_policies(
     }
     if issues.iter().all(|issue| issue.severity == PolicySeverity::Warning) {
         for (policy, rule) in judges {
-            if let Some(message) = judge::violation(view, policy, rule, input.text, calls)? {
+            let message = match (rule.kind, inputs) {
+                (PolicyRuleType::Judge, _) => {
+                    judge::violation(view, policy, rule, input.text, calls)?
+                }
+                (_, Some(inputs)) => {
+                    passing::violation(view, policy, rule, (inputs, compiled), calls)?
+                }
+                // A text alone has none.
+                (_, None) => None,
+            };
+            if let Some(message) = message {
                 issues.push(violation(policy, rule.kind, message));
             }
         }
@@ -218,6 +241,23 @@ fn evaluate_policies(
 fn violation(policy: &Policy, rule: PolicyRuleType, message: String) -> PolicyViolation {
     let message = format!("{message} (policy \"{}\")", policy.name);
     PolicyViolation { policy_id: policy.id, rule, severity: policy.severity, message }
+}
+
+/// Returns the judges of the policies that are assigned to a registry, to score answers of models.
+///
+/// # Errors
+/// 502 if one has no provider to ask.
+pub fn scorers(view: &View, registry: Id<Registry>) -> Result<Vec<Scorer>> {
+    let mut scorers = Vec::new();
+    for policy in &assignments::policies_of(view, registry)? {
+        for rule in policy.rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge) {
+            if let RuleValue::Text(question) = &rule.value {
+                let provider = judge::provider(view, policy, rule)?;
+                scorers.push(Scorer { question: question.clone(), provider });
+            }
+        }
+    }
+    Ok(scorers)
 }
 
 // ── Dry run ──────────────────────────────────────────────────────────────────
@@ -283,7 +323,7 @@ pub(super) fn check(
         metadata: &input.metadata.as_ref().map(JsonMap::to_map).unwrap_or_default(),
         model: input.model.as_deref().unwrap_or(GENERIC),
     };
-    evaluate_policies(view, &policies, &content, calls)
+    evaluate_policies(view, &policies, &content, None, calls)
 }
 
 /// Returns the variables of a compiled text. Malformed placeholders are ignored: publishing reports

@@ -5,7 +5,7 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::super::llm_providers::{self, ChatRequest, LlmProvider};
+use super::super::llm_providers::{self, Attempt, ChatRequest, LlmProvider};
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
 use crate::api::Calls;
@@ -14,6 +14,11 @@ use crate::store::View;
 
 /// The time for all judges of one request, which are queried concurrently.
 pub const JUDGE_SECS: u64 = 30;
+
+/// Enough for a sentence after long reasoning.
+const MAX_VERDICT_TOKENS: u32 = 4096;
+
+const NO_VERDICT: &str = "its answer is no verdict; choose another config.model";
 
 /// A longer answer is no verdict.
 const MAX_VERDICT_BYTES: usize = 64 * 1024;
@@ -41,9 +46,11 @@ pub fn violation(
     else {
         return Ok(None);
     };
-    let verdict = reply.text.as_deref().map_err(String::clone).and_then(|text| {
-        read(text).ok_or_else(|| "its answer is no verdict; choose another config.model".into())
-    });
+    let verdict = reply
+        .text
+        .as_deref()
+        .map_err(String::clone)
+        .and_then(|text| read(text).ok_or_else(|| NO_VERDICT.into()));
     match verdict {
         Ok(JudgeAnswer { pass: true, .. }) => Ok(None),
         Ok(JudgeAnswer { reason: None, .. }) => {
@@ -59,7 +66,53 @@ pub fn violation(
     }
 }
 
-fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvider> {
+/// What a judge says of an answer.
+pub struct Judged {
+    /// Whether the answer to the question is yes, and why; or why there is no verdict.
+    pub verdict: Result<(bool, Option<String>), String>,
+    /// What it cost in US dollars; none if that is not known.
+    pub cost_usd: Option<f64>,
+}
+
+/// Judges the answer of a model; `None` while the verdict is pending.
+///
+/// # Errors
+/// 500 if the provider's key cannot be read.
+pub fn judged(
+    view: &View,
+    provider: &LlmProvider,
+    question: &str,
+    text: &str,
+    calls: &mut Calls,
+) -> Result<Option<Judged>> {
+    let boundary = boundary(view, question, text);
+    let ChatRequest { system, user, total_secs } = judge_prompt(question, text, &boundary);
+    let asked = Attempt {
+        system: Some(system),
+        message: user,
+        model: None,
+        max_tokens: MAX_VERDICT_TOKENS,
+        temperature: None,
+        total_secs,
+    };
+    let Some(attempted) = llm_providers::attempt(view, provider, &asked, calls)? else {
+        return Ok(None);
+    };
+    let completion = match attempted.outcome {
+        Ok(completion) => completion,
+        Err(why) => return Ok(Some(Judged { verdict: Err(why), cost_usd: None })),
+    };
+    let cost_usd = llm_providers::cost(view, provider, &asked, &completion)?.usd;
+    let verdict = read(&completion.text).map(|JudgeAnswer { pass, reason }| (pass, reason));
+    let verdict = verdict.ok_or_else(|| NO_VERDICT.to_string());
+    Ok(Some(Judged { verdict, cost_usd }))
+}
+
+/// The provider that a rule names, or else the default one.
+///
+/// # Errors
+/// 502 if there is none.
+pub fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvider> {
     let provider = match rule.llm_provider_id {
         Some(id) => view.get(&id)?,
         None => llm_providers::default(view)?,

@@ -3,13 +3,16 @@
 //!
 //! A [policy](policies) has [`rules`] and is [assigned](assignments) to registries. A version that is
 //! published in one of them is [evaluated](evaluation) first: the violation of a rule refuses it, or
-//! raises a [flag](flags) that an admin clears later. A [judge] is a rule that queries a model; what a
-//! policy demands of labels is asked when they are [moved](protection).
+//! raises a [flag](flags) that an admin clears later. A [judge] is a rule that queries a model, and
+//! [`passing`] one that runs the prompt on its inputs ([`cases`]); what a policy demands of labels is asked
+//! when they are [moved](protection).
 
 mod assignments;
+mod cases;
 mod evaluation;
 mod flags;
 mod judge;
+mod passing;
 mod policies;
 mod policy;
 mod protection;
@@ -20,8 +23,11 @@ mod wide_classes;
 use crate::api::Resource;
 use crate::store::TableInfo;
 
-pub use evaluation::{PolicyVerdict, Submission, evaluate, record_refusal, record_result};
-pub use judge::JUDGE_SECS;
+pub use cases::{
+    CaseAnswer, CaseResults, CaseRun, Expectation, InputCase, Scorer, Stop, run as run_cases,
+};
+pub use evaluation::{PolicyVerdict, Submission, evaluate, record_refusal, record_result, scorers};
+pub use passing::{EVALUATION_SECS, Inputs};
 pub use policy::Policy;
 pub use protection::require_protected;
 use provider_references::ProviderReference;

@@ -125,7 +125,7 @@ fn check_severity(policy: &Policy) -> Result<()> {
 /// 404 for a provider that does not exist. A judge that names none asks the default provider when it
 /// judges, and there may be none before.
 fn set_judge_references(tx: &mut Tx, policy: &Policy) -> Result<()> {
-    let judges = policy.rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge);
+    let judges = policy.rules.iter().filter(|rule| rules::queries(rule.kind));
     let providers: Vec<Option<Id<LlmProvider>>> = judges.map(|rule| rule.llm_provider_id).collect();
     provider_references::set(tx, policy.id, &providers)
 }

@@ -67,6 +67,8 @@ pub enum PolicyRuleType {
     ForbidInvisible,
     /// A label is moved only where its registry protects it by approvals. It says nothing of a text.
     ProtectLabel,
+    /// So many percent of the prompt's inputs are answered as they expect.
+    PassesInputs,
 }
 crate::store::stored_enum!(PolicyRuleType {
     ForbidPattern = 0,
@@ -78,6 +80,7 @@ crate::store::stored_enum!(PolicyRuleType {
     ForbidModel = 6,
     Judge = 7,
     ForbidInvisible = 8,
+    PassesInputs = 9,
     ProtectLabel = 10,
 });
 
@@ -88,10 +91,10 @@ pub struct PolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]
     pub kind: PolicyRuleType,
-    /// The pattern, the number of characters, the name of a variable, metadata key, model or label, or
-    /// the judge's question.
+    /// The pattern, the number of characters, the name of a variable, metadata key, model or label, the
+    /// judge's question, or how many percent of the inputs.
     pub value: RuleValue,
-    /// The LLM provider of a judge; null for the default one.
+    /// The LLM provider of a judge or of inputs; null for the default one.
     pub llm_provider_id: Option<Id<LlmProvider>>,
 }
 crate::base::portable!(PolicyRule { kind, value, llm_provider_id });
@@ -100,7 +103,7 @@ crate::base::portable!(PolicyRule { kind, value, llm_provider_id });
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RuleValue {
-    /// The number of characters of `maxLength` and `forbidInvisible`.
+    /// The number of characters of `maxLength` and `forbidInvisible`, the percentage of `passesInputs`.
     Number(u64),
     /// The text of all other rules.
     Text(String),
@@ -141,20 +144,24 @@ pub type NewPolicyRules = BoundedList<NewPolicyRule, 1, 50>;
     "if" = {"required": ["type"],
         "properties": {"type": {"enum": ["maxLength", "forbidInvisible"]}}},
     "then" = {"properties": {"value": {"type": "integer"}, "llmProviderId": {"type": "null"}}},
-    "else" = {"properties": {"value": {"type": "string"}}, "if": {"required": ["type"],
-        "properties": {"type": {"const": "judge"}}},
-        "else": {"properties": {"llmProviderId": {"type": "null"}}}},
+    "else" = {
+        "if": {"required": ["type"], "properties": {"type": {"const": "passesInputs"}}},
+        "then": {"properties": {"value": {"type": "integer", "minimum": 1, "maximum": 100}}},
+        "else": {"properties": {"value": {"type": "string"}}, "if": {"required": ["type"],
+            "properties": {"type": {"const": "judge"}}},
+            "else": {"properties": {"llmProviderId": {"type": "null"}}}}},
 ))]
 pub struct NewPolicyRule {
     /// What the rule requires.
     #[serde(rename = "type")]
     kind: PolicyRuleType,
     /// A regular expression (`forbidPattern`, `requirePattern`), a number of characters
-    /// (`maxLength`, `forbidInvisible`), the name of a variable, metadata key, model or label, or a
-    /// judge's question, which must have the answer yes for an acceptable text.
+    /// (`maxLength`, `forbidInvisible`), the name of a variable, metadata key, model or label, a
+    /// judge's question, which must have the answer yes for an acceptable text, or how many percent of
+    /// the prompt's inputs must pass, from 1 to 100 (`passesInputs`).
     #[schemars(with = "RuleValue")]
     value: Json,
-    /// The LLM provider of a judge; the default one if absent.
+    /// The LLM provider of a judge or of inputs; the default one if absent.
     llm_provider_id: Option<Id<LlmProvider>>,
 }
 
@@ -165,8 +172,8 @@ impl NewPolicyRule {
     /// The invalid field, and what is wrong with it.
     fn read(&self) -> Result<PolicyRule, Issue> {
         let value = self.read_value().map_err(|message| Issue::new("value", message))?;
-        if self.llm_provider_id.is_some() && self.kind != PolicyRuleType::Judge {
-            return Err(Issue::new("llmProviderId", "is only allowed for a judge"));
+        if self.llm_provider_id.is_some() && !queries(self.kind) {
+            return Err(Issue::new("llmProviderId", "is only allowed for a judge or passesInputs"));
         }
         Ok(PolicyRule { kind: self.kind, value, llm_provider_id: self.llm_provider_id })
     }
@@ -178,6 +185,14 @@ impl NewPolicyRule {
             return number
                 .map(RuleValue::Number)
                 .ok_or_else(|| "must be a whole number, at least 0".into());
+        }
+        if self.kind == PolicyRuleType::PassesInputs {
+            let number = self.value.0.as_number().and_then(whole_number);
+            let number = number.and_then(|number| u64::try_from(number).ok());
+            return number
+                .filter(|percent| (1..=100).contains(percent))
+                .map(RuleValue::Number)
+                .ok_or_else(|| "must be a whole number of percent, from 1 to 100".into());
         }
         let Value::String(text) = &self.value.0 else { return Err("must be a string".into()) };
         match self.kind {
@@ -197,7 +212,9 @@ impl NewPolicyRule {
             PolicyRuleType::ProtectLabel => {
                 Label::parse(text.as_str())?;
             }
-            PolicyRuleType::MaxLength | PolicyRuleType::ForbidInvisible => {}
+            PolicyRuleType::MaxLength
+            | PolicyRuleType::ForbidInvisible
+            | PolicyRuleType::PassesInputs => {}
         }
         Ok(RuleValue::Text(text.clone()))
     }
@@ -209,6 +226,9 @@ pub fn check(rules: &NewPolicyRules, issues: &mut Vec<Issue>) {
     let mut patterns = Vec::new();
     if rules.iter().filter(|rule| rule.kind == PolicyRuleType::Judge).count() > MAX_JUDGES {
         issues.push(Issue::new("rules", format!("must have at most {MAX_JUDGES} judges")));
+    }
+    if rules.iter().filter(|rule| rule.kind == PolicyRuleType::PassesInputs).count() > 1 {
+        issues.push(Issue::new("rules", "must have at most one passesInputs"));
     }
     let texts = rules.iter().filter(|rule| is_pattern(rule.kind)).map(|rule| rule.value.0.as_str());
     if texts.flatten().map(wide_classes::count).sum::<usize>() > MAX_CLASSES {
@@ -237,6 +257,11 @@ pub fn check(rules: &NewPolicyRules, issues: &mut Vec<Issue>) {
 /// Returns the rules, which [`check`] has accepted.
 pub fn read(rules: &NewPolicyRules) -> Vec<PolicyRule> {
     rules.iter().filter_map(|rule| rule.read().ok()).collect()
+}
+
+/// Whether rules of this type query an LLM provider.
+pub fn queries(kind: PolicyRuleType) -> bool {
+    matches!(kind, PolicyRuleType::Judge | PolicyRuleType::PassesInputs)
 }
 
 fn pattern_of(rule: &PolicyRule) -> Option<&str> {
@@ -324,8 +349,8 @@ pub fn occurring<'a>(
 }
 
 /// Returns how an input violates a rule, as a phrase ("must …"), given the patterns that match it.
-/// `None` for a judge, which is evaluated in [`judge`](super::judge), and for what is about labels
-/// ([`protection`](super::protection)).
+/// `None` for a judge, which is evaluated in [`judge`](super::judge), for inputs
+/// ([`passing`](super::passing)), and for what is about labels ([`protection`](super::protection)).
 pub fn violation(
     rule: &PolicyRule,
     input: &PolicyInput,
@@ -366,7 +391,9 @@ pub fn violation(
         PolicyRuleType::ForbidModel => {
             (input.model == value, format!("must not be for the model {}", quoted(value)))
         }
-        PolicyRuleType::Judge | PolicyRuleType::ProtectLabel => return None,
+        PolicyRuleType::Judge | PolicyRuleType::PassesInputs | PolicyRuleType::ProtectLabel => {
+            return None;
+        }
     };
     is_violated.then_some(message)
 }
@@ -438,6 +465,7 @@ mod tests {
             ("forbidModel", json!("gpt-5"), false),
             ("forbidModel", json!("gpt"), true),
             ("judge", json!("Is it kind?"), true),
+            ("passesInputs", json!(100), true),
         ] {
             let rule = rule(kind, value.clone());
             let mut calls = Calls::default();
@@ -468,14 +496,17 @@ mod tests {
             {"type": "forbidModel", "value": ["a"]},
             {"type": "judge", "value": "x".repeat(10_001)},
             {"type": "forbidInvisible", "value": "0"},
+            {"type": "passesInputs", "value": "all"},
+            {"type": "passesInputs", "value": 101},
             {"type": "maxLength", "value": 0,
                 "llmProviderId": "01890a5d-ac96-774b-bcce-b302099a8057"},
         ]));
         let paths: Vec<_> = wrong.iter().map(|(path, _)| path.as_str()).collect();
-        let mut expected: Vec<_> = (1..13).map(|n| format!("rules[{n}].value")).collect();
-        expected.push("rules[13].llmProviderId".into());
+        let mut expected = vec!["rules".to_string()];
+        expected.extend((1..15).map(|n| format!("rules[{n}].value")));
+        expected.push("rules[15].llmProviderId".into());
         assert_eq!(paths, expected);
-        assert_eq!(wrong[2].1, "must be a regular expression: unclosed group");
+        assert_eq!(wrong[3].1, "must be a regular expression: unclosed group");
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn publish_with(
             variables: &[],
             metadata: &JsonMap::default(),
             model: "generic",
+            inputs: None,
         };
         let mut calls = Calls::default();
         let mut verdict = evaluate(tx, registry.id, &submission, &mut calls)?;

@@ -326,8 +326,8 @@ pub(super) fn route() -> Route {
         MEMBER,
         "prompt_provider.import",
         op::write(op::calling(
-            // Judges may evaluate what was fetched.
-            TOTAL_SECS + governance::JUDGE_SECS,
+            // Judges may evaluate what was fetched, and inputs be run.
+            TOTAL_SECS + governance::EVALUATION_SECS,
             import,
         )),
     )

@@ -61,6 +61,16 @@ impl World {
         (drafts, id, format!("registryRef={}&artifactType=prompt", self.named("vault")))
     }
 
+    /// An input of a prompt in the restricted registry: the path of its prompt's inputs, its own, and the
+    /// query.
+    pub fn input(&self) -> (String, String, String) {
+        let name = self.prompt();
+        let inputs = format!("/prompts/{name}/inputs");
+        self.owner().post(&inputs, json!({"registryRef": self.named("vault"), "name": "one"})).ok();
+        let one = format!("{inputs}/one");
+        (inputs, one, format!("registryRef={}", self.named("vault")))
+    }
+
     pub fn policy(&self) -> String {
         let rules = json!([{"type": "maxLength", "value": 0}]);
         let policy = json!({"name": "P", "severity": "warning", "rules": rules});
@@ -179,6 +189,35 @@ pub const LISTED: &[Listed] = &[
     }),
     ("POST /prompts/{promptName}/render", RESTRICTED_READ, |w| {
         ("/prompts/plain/render".into(), json!({"registryRef": w.named("vault")}))
+    }),
+    // Inputs, which are never public.
+    ("GET /prompts/inputs", RESTRICTED_READ, |w| {
+        (format!("/prompts/inputs?{}", w.input().2), Value::Null)
+    }),
+    ("GET /prompts/{promptName}/inputs", RESTRICTED_READ, |w| {
+        let (inputs, _, query) = w.input();
+        (format!("{inputs}?{query}"), Value::Null)
+    }),
+    ("GET /prompts/{promptName}/inputs/{inputName}", RESTRICTED_READ, |w| {
+        let (_, one, query) = w.input();
+        (format!("{one}?{query}"), Value::Null)
+    }),
+    ("POST /prompts/{promptName}/inputs", RESTRICTED_WRITE, |w| {
+        let path = format!("/prompts/{}/inputs", w.fresh("prompt"));
+        (path, json!({"registryRef": w.named("vault"), "name": "one"}))
+    }),
+    ("PATCH /prompts/{promptName}/inputs/{inputName}", RESTRICTED_WRITE, |w| {
+        (w.input().1, json!({"registryRef": w.named("vault"), "message": "Hi."}))
+    }),
+    ("DELETE /prompts/{promptName}/inputs/{inputName}", RESTRICTED_WRITE, |w| {
+        let (_, one, query) = w.input();
+        (format!("{one}?{query}"), Value::Null)
+    }),
+    ("POST /prompts/{promptName}/compare", RESTRICTED_WRITE, |w| {
+        let (inputs, _, _) = w.input();
+        let compare = json!({"registryRef": w.named("vault"), "left": {}, "right": {},
+            "llmProviderId": w.llm_provider(), "maxSeconds": 5});
+        (inputs.replace("/inputs", "/compare"), compare)
     }),
     // Policies.
     ("POST /governance/policies", ADMIN_WRITE, |_| {

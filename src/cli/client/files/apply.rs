@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::kind::{Access, Known, ResourceName, parent_and_own};
+use super::kind::{Access, Fields, Known, ResourceName, parent_and_own};
 use super::plan::{Plan, Step};
-use super::remote::Remote;
-use super::state::ArtifactKey;
+use super::remote::{Remote, portable_input};
+use super::state::{ArtifactKey, InputName};
 use super::tree;
+use crate::base::segment;
 use crate::cli::client::api::{Api, Query};
 use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
@@ -73,6 +74,7 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
             let Request { method, path, body } = required(&remote.known, step)?;
             Ok(api.send(method, &path, &body).map(drop)?)
         }
+        Step::Input { input, from, to } => apply_input(api, remote, (input, from.as_ref()), to),
         Step::Label { artifact, label, from, to: None } => {
             let what = [("label", Some(label.as_str())), ("from", from.as_deref())];
             delete_of(api, remote, artifact, "/registries/artifacts/labels", &what)
@@ -139,7 +141,26 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
             body["from"] = json!(from);
             (Method::Patch, "/registries/artifacts".into(), body)
         }
-        Step::Remove { .. } | Step::Label { to: None, .. } | Step::Unpublish { .. } => {
+        Step::Input { input: (of, name), from, to: Some(to) } => {
+            let path = format!("/prompts/{}/inputs", segment(&of.name));
+            let mut body = json!({
+                "registryRef": known.registry_ref(&of.registry),
+                "variables": to["variables"],
+                "message": to["message"],
+                "expect": {"contains": to["contains"], "judge": to["judge"]},
+            });
+            match from {
+                Some(_) => (Method::Patch, format!("{path}/{}", segment(name)), body),
+                None => {
+                    body["name"] = json!(name);
+                    (Method::Post, path, body)
+                }
+            }
+        }
+        Step::Remove { .. }
+        | Step::Label { to: None, .. }
+        | Step::Input { to: None, .. }
+        | Step::Unpublish { .. } => {
             return Ok(None);
         }
     };
@@ -150,6 +171,40 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
 fn required(known: &Known, step: &Step) -> Result<Request, Failure> {
     let request = request(known, step)?;
     request.ok_or_else(|| Failure::Failed(format!("{} sends nothing", step.line())))
+}
+
+/// Creates, changes or removes an input that is as the plan saw it.
+fn apply_input(
+    api: &Api,
+    remote: &Remote,
+    ((of, name), from): (&InputName, Option<&Fields>),
+    to: &Option<Fields>,
+) -> Result<(), Failure> {
+    let input = (of.clone(), name.clone());
+    let step = Step::Input { input, from: from.cloned(), to: to.clone() };
+    if from.is_none() {
+        let Request { path, body, .. } = required(&remote.known, &step)?;
+        return api.post_in_org(&path, body).map(drop);
+    }
+    let own = format!("/prompts/{}/inputs/{}", segment(&of.name), segment(name));
+    let registry = remote.known.registry_ref(&of.registry);
+    let query = [("registryRef", Some(registry.as_str()))];
+    let (now, tag) = match api.tagged_of_org(&own, &query)? {
+        Ok(found) => found,
+        Err(refusal) if to.is_none() && refusal.with_code("not_found").is_some() => return Ok(()),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    if Some(&portable_input(&now)) != from {
+        return Err(changed_meanwhile());
+    }
+    let tag = tag.unwrap_or_else(|| "*".into());
+    match to {
+        Some(_) => {
+            let Request { path, body, .. } = required(&remote.known, &step)?;
+            told(api.patch_if(&path, body, &tag)?)
+        }
+        None => told(api.delete_of_if(&own, &query, &tag)?),
+    }
 }
 
 fn named(known: &Known, artifact: &ArtifactKey) -> Value {

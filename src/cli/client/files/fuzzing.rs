@@ -36,6 +36,7 @@ pub fn files(input: &[u8]) {
             assert_eq!(state.versions, again.versions, "{written:#?}");
             assert_eq!(state.labels, again.labels, "{written:#?}");
             assert_eq!(state.tags, again.tags, "{written:#?}");
+            assert_eq!(state.inputs, again.inputs, "{written:#?}");
         }
         Err(Failure::Failed(why) | Failure::Usage(why)) => panic!("{why}: {written:#?}"),
     }

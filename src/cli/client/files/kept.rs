@@ -75,7 +75,7 @@ pub fn meaning(path: &str, text: &str) -> Option<String> {
 }
 
 fn is_registry(path: &str) -> bool {
-    path.starts_with("registries/") && path.ends_with(".toml")
+    path.starts_with("registries/") && path.ends_with("/registry.toml")
 }
 
 /// Reads a file as if it was the only one.

@@ -1,14 +1,14 @@
 //! From files to the state of an organization, and back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use super::kind::{Absent, Access, Fields, Kind, child_name};
 use super::kinds::{KINDS, REGISTRY, children_of};
-use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, numbers};
+use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, input_fields, numbers};
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::base::{ArtifactName, Label, Tag, Version, lines};
+use crate::base::{ArtifactName, Label, Slug, Tag, Version, lines};
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -39,6 +39,7 @@ pub fn parse(tree: &Tree) -> Result<State<Text>, Failure> {
             ["registries", slug, folder @ ("prompts" | "promptlets"), file] => {
                 parsing.prompt(path, slug, folder == "prompts", file, text)
             }
+            ["registries", slug, "inputs", file] => parsing.inputs(slug, file, text),
             [folder, file] if file.ends_with(".toml") => {
                 match KINDS.iter().find(|kind| kind.folder == folder) {
                     Some(kind) if **kind != REGISTRY => parsing.resource(kind, None, text),
@@ -205,6 +206,35 @@ impl Parsing {
         }
     }
 
+    /// The inputs of a prompt: a table for each.
+    fn inputs(&mut self, registry: &str, file: &str, text: &str) -> Result<(), String> {
+        let stem = file.strip_suffix(".toml").ok_or(": inputs are a file NAME.toml")?;
+        let name = ArtifactName::parse(stem)
+            .map_err(|why| format!(": the name of the prompt, {stem:?}, {why}"))?
+            .into_string();
+        let of = ArtifactKey { registry: registry.into(), is_prompt: true, name };
+        for (input, value) in table(text)? {
+            if let Err(why) = Slug::parse(&*input) {
+                return Err(format!(": the name of the input {input:?} {why}"));
+            }
+            let Value::Object(given) = value else {
+                return Err(format!(": {input} must be a table, [{input}]"));
+            };
+            let mut fields = input_fields();
+            for (field, value) in given {
+                let Some(known) = fields.get_mut(&field) else {
+                    let known = fields.keys().cloned().collect::<Vec<_>>().join(", ");
+                    return Err(format!(
+                        ": {input}.{field} is none of the fields of an input: {known}"
+                    ));
+                };
+                *known = value;
+            }
+            self.state.inputs.insert((of.clone(), input), fields);
+        }
+        Ok(())
+    }
+
     fn tags(&mut self, artifact: &ArtifactKey, tags: Vec<String>) -> Result<(), String> {
         for tag in &tags {
             Tag::parse(&**tag).map_err(|why| format!(": the tag {tag:?} {why}"))?;
@@ -218,8 +248,8 @@ impl Parsing {
 
     fn check_registries(&mut self) {
         let registries = |version: &VersionName| version.artifact.registry.clone();
-        let mut used: Vec<String> = self.state.versions.keys().map(registries).collect();
-        used.dedup();
+        let mut used: BTreeSet<String> = self.state.versions.keys().map(registries).collect();
+        used.extend(self.state.inputs.keys().map(|(of, _)| of.registry.clone()));
         for slug in used {
             if !self.state.resources.contains_key(&(&REGISTRY, slug.clone())) {
                 self.problems.push(format!("registries/{slug}: has no {REGISTRY_FILE}"));
@@ -281,7 +311,26 @@ pub fn to_tree(state: &State<Text>) -> Result<Tree, Failure> {
         let path = version_path(state, version, |path| tree.contains_key(path))?;
         tree.insert(path, prompt_text(state, version, text));
     }
+    for (of, fields) in input_files(state) {
+        if !is_file_name(&of.name) || !is_file_name(&of.registry) {
+            return Err(not_a_name(&of.name));
+        }
+        let path = format!("registries/{}/inputs/{}.toml", of.registry, of.name);
+        tree.insert(path, toml_json::text(&fields, JSON_SUFFIX));
+    }
     Ok(tree)
+}
+
+/// The inputs of each prompt that has some, without fields that say nothing.
+fn input_files(state: &State<Text>) -> BTreeMap<&ArtifactKey, Fields> {
+    let mut files: BTreeMap<&ArtifactKey, Fields> = BTreeMap::new();
+    let absent = input_fields();
+    for ((of, name), fields) in &state.inputs {
+        let says = fields.iter().filter(|(field, value)| absent.get(*field) != Some(*value));
+        let says: Fields = says.map(|(field, value)| (field.clone(), value.clone())).collect();
+        files.entry(of).or_default().insert(name.clone(), Value::Object(says));
+    }
+    files
 }
 
 fn not_a_name(name: &str) -> Failure {

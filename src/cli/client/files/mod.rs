@@ -47,14 +47,16 @@ use tree::{Tree, Written};
 
 /// Write an organization into a directory as plain files
 #[derive(Args)]
-#[command(after_help = "Registries with their prompts as Markdown, policies, tools, environments \
+#[command(
+    after_help = "Registries with their prompts as Markdown and these prompts' inputs, policies, tools, environments \
                         without secrets, agents, fleets, channels and listings. Files of an earlier \
                         pull are replaced, and removed where the server has nothing any more; not \
                         those that were written or changed since, and not applied. Comments and the form \
                         of files stay, and the names of those that are no prompts.\n\n\
                         Fleets take a session: roadstead login --email ADDRESS. With a key they stay \
                         as they are in the directory.\n\n\
-                        Example: roadstead pull acme")]
+                        Example: roadstead pull acme"
+)]
 pub struct Pull {
     /// The directory: empty, new, or one that was pulled before
     dir: PathBuf,
@@ -127,6 +129,7 @@ impl Pull {
             resources: state.resources.clone(),
             labels: state.labels.clone(),
             tags: state.tags.clone(),
+            inputs: state.inputs.clone(),
             ..State::default()
         };
         if !remote.known.has_fleets {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::kind::{Absent, Fields, Kind, ResourceName, child_name, parent_and_own};
 use super::kinds::{FLEET, KINDS, LAST_BEFORE_TEXTS, REGISTRY, children_of};
 use super::remote::Remote;
-use super::state::{ArtifactKey, State, Text, VersionName, version_hash};
+use super::state::{ArtifactKey, InputName, State, Text, VersionName, version_hash};
 use crate::base::canonical;
 use crate::cli::failure::Failure;
 
@@ -44,6 +44,12 @@ pub enum Step {
         artifact: ArtifactKey,
         from: Vec<String>,
         to: Vec<String>,
+    },
+    /// Creates, changes or removes an input of a prompt.
+    Input {
+        input: InputName,
+        from: Option<Fields>,
+        to: Option<Fields>,
     },
     /// Removes a version, for all models.
     Unpublish {
@@ -88,6 +94,9 @@ impl Step {
             Step::Tag { artifact, from, to } => {
                 json!({"tag": artifact.to_string(), "from": from, "to": to})
             }
+            Step::Input { input: (of, name), from, to } => {
+                json!({"input": name, "of": of.to_string(), "from": from, "to": to})
+            }
             Step::Unpublish { artifact, version, hashes } => {
                 json!({"unpublish": artifact.to_string(), "version": version, "texts": hashes})
             }
@@ -116,6 +125,14 @@ impl Step {
                 (_, None) => format!("- label {label} of {artifact}"),
             },
             Step::Tag { artifact, to, .. } => format!("~ tags of {artifact}: {}", to.join(", ")),
+            Step::Input { input: (of, name), from, to } => {
+                let sign = match (from, to) {
+                    (_, None) => '-',
+                    (None, _) => '+',
+                    _ => '~',
+                };
+                format!("{sign} input {name} of {of}")
+            }
             Step::Unpublish { artifact, version, .. } => format!("- {artifact}@{version}"),
         }
     }
@@ -157,6 +174,8 @@ pub fn plan(
     for kind in KINDS {
         planning.resources(kind);
         if kind == LAST_BEFORE_TEXTS {
+            // A policy may run a new version on them.
+            planning.inputs();
             planning.versions(sorted);
             planning.labels();
             planning.tags();
@@ -246,6 +265,16 @@ impl Planning<'_> {
         }
     }
 
+    fn inputs(&mut self) {
+        for (input, to) in &self.local.inputs {
+            let from = self.remote.state.inputs.get(input).cloned();
+            if from.as_ref() != Some(to) {
+                let (input, to) = (input.clone(), Some(to.clone()));
+                self.plan.steps.push(Step::Input { input, from, to });
+            }
+        }
+    }
+
     fn tags(&mut self) {
         for (artifact, to) in &self.local.tags {
             let from = self.remote.state.tags.get(artifact).cloned().unwrap_or_default();
@@ -272,6 +301,9 @@ impl Planning<'_> {
             holding.extend(
                 labels.map(|((of, label), version)| json!([of.to_string(), label, version])),
             );
+            let inputs = state.inputs.iter().filter(|((of, _), _)| of.registry == *name);
+            holding
+                .extend(inputs.map(|((of, input), fields)| json!([of.to_string(), input, fields])));
         }
         let holding = blake3::hash(canonical(&holding.into()).as_bytes()).to_string();
         Step::Remove { resource: resource.clone(), holding }
@@ -327,6 +359,12 @@ impl Planning<'_> {
                 let from = self.remote.state.labels.get(&key).cloned();
                 let (artifact, label) = key;
                 removals.push(Step::Label { artifact, label, from, to: None });
+            }
+        }
+        for (input, from) in &self.remote.state.inputs {
+            if !self.local.inputs.contains_key(input) && !is_removed(&input.0.registry) {
+                let (input, from) = (input.clone(), Some(from.clone()));
+                removals.push(Step::Input { input, from, to: None });
             }
         }
         removals.extend(self.unpublished(is_removed));

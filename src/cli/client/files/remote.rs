@@ -9,7 +9,7 @@ use super::kinds::{
     AGENT, ASSIGNMENT, CHANNEL, ENVIRONMENT, FLEET, LISTING, POLICY, REGISTRY, SUBSCRIPTION, TOOL,
     VARIABLE,
 };
-use super::state::{ArtifactKey, State, VersionName, numbers};
+use super::state::{ArtifactKey, State, VersionName, input_fields, numbers};
 use crate::cli::client::api::{Api, ListCall};
 use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
@@ -160,6 +160,7 @@ impl Remote {
             });
             wanted.extend(listed.map(|query| list("/registries/artifacts", &query[..2])));
             wanted.extend(listed.map(|query| list("/registries/artifact-versions", &query)));
+            wanted.push(list("/prompts/inputs", &[("registryRef", &*reference)]));
         }
         for policy in policies {
             let of = (&ASSIGNMENT, child_name(&text(&policy["name"]), ""));
@@ -172,6 +173,11 @@ impl Remote {
             }
             for versions in [lists.next(), lists.next()].into_iter().flatten() {
                 self.versions(slug, versions?);
+            }
+            match lists.next() {
+                // A server of an earlier release has none.
+                Some(Err(refusal)) if refusal.with_code("no_such_path").is_some() => {}
+                inputs => self.inputs(slug, inputs.unwrap_or_else(|| Ok(Vec::new()))?),
             }
         }
         for (policy, assignments) in policies.iter().zip(lists) {
@@ -210,6 +216,14 @@ impl Remote {
                 imports: imports.collect(),
             };
             self.state.versions.insert(VersionName { artifact, numbers, model }, known);
+        }
+    }
+
+    fn inputs(&mut self, registry: &str, inputs: Vec<Value>) {
+        for input in inputs {
+            let (registry, name) = (registry.to_string(), text(&input["promptName"]));
+            let of = ArtifactKey { registry, is_prompt: true, name };
+            self.state.inputs.insert((of, text(&input["name"])), portable_input(&input));
         }
     }
 
@@ -263,6 +277,18 @@ impl Remote {
         }
         Ok(())
     }
+}
+
+/// The fields of an input in files.
+pub fn portable_input(input: &Value) -> Fields {
+    let mut fields = input_fields();
+    for (name, value) in &mut fields {
+        let found = input.get(name).or_else(|| input["expect"].get(name));
+        if let Some(found) = found {
+            *value = found.clone();
+        }
+    }
+    fields
 }
 
 /// The tags of an artifact.

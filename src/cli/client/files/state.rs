@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kind::{Fields, Kind, ResourceName, child_name, parent_and_own};
 use crate::base::canonical;
@@ -95,6 +95,18 @@ pub struct State<V> {
     pub labels: BTreeMap<(ArtifactKey, String), String>,
     /// The tags of artifacts that say some.
     pub tags: BTreeMap<ArtifactKey, Vec<String>>,
+    /// The inputs of prompts, by their names, each with all [`input_fields`].
+    pub inputs: BTreeMap<InputName, Fields>,
+}
+
+/// The prompt and the name of an input.
+pub type InputName = (ArtifactKey, String);
+
+/// The fields of an input in files, and what it means if one is absent.
+pub fn input_fields() -> Fields {
+    let fields = [("variables", json!({})), ("message", Value::Null)];
+    let expected = [("contains", json!([])), ("judge", Value::Null)];
+    fields.into_iter().chain(expected).map(|(name, value)| (name.to_string(), value)).collect()
 }
 
 impl<V> State<V> {

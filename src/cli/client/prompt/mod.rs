@@ -5,6 +5,7 @@ mod changes;
 mod check;
 mod diff;
 mod import;
+mod inputs;
 mod labels;
 mod newest;
 mod publish;
@@ -30,6 +31,8 @@ commands! {
         Try(try_it::Try),
         Diff(diff::Diff),
         History(read::History),
+        Inputs(inputs::Inputs),
+        Compare(inputs::Compare),
         Check(check::Check),
         Publish(publish::Publish),
         Import(import::Import),

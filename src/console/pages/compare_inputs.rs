@@ -1,0 +1,233 @@
+//! Two versions of a prompt beside each other on its inputs: what got worse first.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::api::Method;
+use crate::base::{Error, Result};
+use crate::console::api::segment;
+use crate::console::field::number;
+use crate::console::frame::{Frame, render};
+use crate::console::page::Page;
+use crate::console::place::{Place, VersionRow, environments};
+use crate::console::problems::sentence;
+use crate::console::reply::Reply;
+use crate::console::strict::{List, Nullable};
+use crate::console::visit::Visit;
+
+/// Its paths, and what answers them.
+pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/compare-inputs")
+    .get(|visit| Box::pin(form(visit, None, None)))
+    .post(|visit| Box::pin(compare(visit)))];
+
+/// A page is waited for: longer comparisons are for the command line.
+const MAX_SECONDS: u64 = 60;
+
+#[derive(Template)]
+#[template(path = "compare_inputs.html")]
+struct CompareInputs {
+    frame: Frame,
+    place: Place,
+    /// The versions and labels to choose from.
+    versions: Vec<(String, String)>,
+    left: String,
+    right: String,
+    providers: Vec<(String, String)>,
+    environments: Vec<(String, String)>,
+    comparison: Option<Comparison>,
+}
+
+#[derive(Deserialize)]
+struct Provider {
+    id: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Comparison {
+    left: Compared,
+    right: Compared,
+    inputs: Vec<Row>,
+    better: usize,
+    worse: usize,
+    same: usize,
+    unknown: usize,
+    cost_usd: f64,
+    stopped: Nullable<String>,
+}
+
+#[derive(Deserialize)]
+struct Compared {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    input: String,
+    left: Nullable<Answer>,
+    right: Nullable<Answer>,
+    change: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    text: Nullable<String>,
+    is_cut: bool,
+    error: Nullable<String>,
+    input_tokens: Nullable<u64>,
+    output_tokens: Nullable<u64>,
+    cost_usd: Nullable<f64>,
+    took_ms: u64,
+    scores: Vec<Score>,
+}
+
+#[derive(Deserialize)]
+struct Score {
+    criterion: String,
+    passed: Nullable<bool>,
+    reason: Nullable<String>,
+}
+
+impl Comparison {
+    /// Why not all inputs were run; empty if they were.
+    fn stop(&self) -> &'static str {
+        match self.stopped.as_deref() {
+            None => "",
+            Some("maxCost") => "It has cost what it may: the rest was not run.",
+            Some("maxSeconds") => "The time was up: the rest was not answered.",
+            Some(_) => "The answers are too long: the rest was not run.",
+        }
+    }
+}
+
+impl Row {
+    /// What was answered by both.
+    fn answers(&self) -> [Option<&Answer>; 2] {
+        [self.left.as_ref(), self.right.as_ref()]
+    }
+
+    /// Its place in the table.
+    fn place(&self) -> usize {
+        let order = ["worse", "unknown", "better", "same"];
+        order.iter().position(|change| self.change == *change).unwrap_or_default()
+    }
+
+    /// Kind, icon and word of its state.
+    fn state(&self) -> (&'static str, &'static str, &'static str) {
+        match self.change.as_str() {
+            "worse" => ("bad", "octagon", "Worse"),
+            "better" => ("good", "check", "Better"),
+            "same" => ("off", "check", "The same"),
+            _ => ("warning", "triangle", "Cannot be told"),
+        }
+    }
+}
+
+impl Answer {
+    /// What it took, in a line.
+    fn facts(&self) -> String {
+        let tokens = |count: &Nullable<u64>| count.map_or("?".to_string(), |n| n.to_string());
+        let (input, output) = (tokens(&self.input_tokens), tokens(&self.output_tokens));
+        let cost = self.cost_usd.map_or(String::new(), |usd| format!(", ${usd}"));
+        format!("{input} + {output} tokens, {} ms{cost}", self.took_ms)
+    }
+
+    fn problem(&self) -> String {
+        self.error.as_deref().map(sentence).unwrap_or_default()
+    }
+}
+
+impl Score {
+    /// Kind, icon and word of its state.
+    fn state(&self) -> (&'static str, &'static str, &'static str) {
+        match self.passed.0 {
+            Some(true) => ("good", "check", "Yes"),
+            Some(false) => ("bad", "octagon", "No"),
+            None => ("warning", "triangle", "Not judged"),
+        }
+    }
+}
+
+async fn form(
+    visit: &Visit,
+    error: Option<Error>,
+    comparison: Option<Comparison>,
+) -> Result<Reply> {
+    let place = Place::of(visit);
+    let api = &visit.api;
+    visit.require(Method::Post, &api_path(&place))?;
+    let artifact = place.find(api).await?;
+    let newest = place.query(&[("limit", "100")]);
+    let rows: Vec<VersionRow> = match &artifact {
+        Some(_) => api.get::<List<_>>("/registries/artifact-versions", &newest).await?.items,
+        None => Vec::new(),
+    };
+    let mut versions: Vec<String> = rows.into_iter().map(|row| row.version).collect();
+    versions.dedup();
+    let labels = artifact.iter().flat_map(|artifact| artifact.labels.keys().cloned());
+    let right = versions.first().cloned().unwrap_or_default();
+    let mut left = versions.get(1).cloned().unwrap_or_else(|| right.clone());
+    if let Some(label) = artifact.iter().flat_map(|one| one.labels.keys()).next() {
+        left.clone_from(label);
+    }
+    let all = labels.collect::<Vec<_>>().into_iter().chain(versions);
+    let known: Vec<Provider> = api.items("/llm-providers", &[]).await?;
+    let mut providers = vec![(String::new(), "The default one".to_string())];
+    providers.extend(known.into_iter().map(|one| (one.id, one.name)));
+    let mut of_org = vec![(String::new(), "None".to_string())];
+    of_org.extend(environments(api).await?);
+    let frame = place.crumbs(visit, visit.frame("Compare on inputs"));
+    let inputs = format!("{}/inputs", place.path);
+    let page = CompareInputs {
+        frame: frame.crumb("Inputs", inputs).failed(error.as_ref()),
+        versions: all.map(|one| (one.clone(), one)).collect(),
+        left,
+        right,
+        providers,
+        environments: of_org,
+        comparison,
+        place,
+    };
+    render(page.frame.status, &page)
+}
+
+fn api_path(place: &Place) -> String {
+    format!("/prompts/{}/compare", segment(&place.name))
+}
+
+async fn compare(visit: &Visit) -> Result<Reply> {
+    let place = Place::of(visit);
+    let side = |name: &str| match visit.form.get(name).trim() {
+        "" => json!({}),
+        version => json!({"version": version}),
+    };
+    let mut body = json!({
+        "registryRef": place.registry,
+        "left": side("left"),
+        "right": side("right"),
+        "judges": visit.form.sent("judges").is_some(),
+        "maxSeconds": MAX_SECONDS,
+    });
+    let cost = visit.form.get("maxCostUsd").trim();
+    if !cost.is_empty() {
+        body["maxCostUsd"] = number(cost);
+    }
+    for name in ["llmProviderId", "model", "environment"] {
+        let value = visit.form.get(name).trim();
+        if !value.is_empty() {
+            body[name] = json!(value);
+        }
+    }
+    match visit.api.post::<Value>(&api_path(&place), body).await {
+        Ok(answer) => {
+            let mut comparison = Comparison::deserialize(answer)
+                .map_err(|error| Error::internal(format!("a comparison: {error}")))?;
+            comparison.inputs.sort_by_key(Row::place);
+            form(visit, None, Some(comparison)).await
+        }
+        Err(error) => form(visit, visit.failed(error)?, None).await,
+    }
+}

@@ -1,0 +1,355 @@
+//! Comparing two texts of a prompt on its inputs: a model answers each input by both, and what got better or
+//! worse is told by what the inputs expect and by the judges of the registry's policies. Nothing is kept.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::draft::Draft;
+use super::input::{cases_of, prompt};
+use super::label_history::audited_artifact;
+use super::prompts::variables_of;
+use super::trying::subject::{Subject, Tried, subject};
+use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
+use crate::auth::{Caller, MEMBER, ScopeName};
+use crate::base::{
+    BoundedList, Error, Id, Int, Issue, Prompt, Result, Slug, StringMap, Text, Usd, Version,
+};
+use crate::resources::governance::{
+    self, CaseAnswer, CaseResults, CaseRun, InputCase, Scorer, Stop,
+};
+use crate::resources::llm_providers::{self, LlmProvider};
+use crate::resources::registries::{self, Registry};
+use crate::store::{Tx, View};
+
+pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+
+/// The time that a comparison may take, in seconds, and takes if it says nothing.
+const MAX_SECS: u64 = 300;
+const DEFAULT_SECS: u64 = 120;
+
+/// What it may cost in US dollars if it says nothing.
+const DEFAULT_USD: f64 = 1.0;
+
+/// Judges of policies: each is asked about each answer, which are up to a hundred.
+const MAX_SCORERS: usize = 10;
+
+/// The filled texts have at most 16 MiB together: what is sent is held at once, and JSON may double it.
+const MAX_FILLED_BYTES: usize = 16 * 1024 * 1024;
+
+// ── What callers send and see ────────────────────────────────────────────────
+
+/// One of two texts that are compared: at most one of its fields; the newest version without any.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComparedSide {
+    /// A version, a range or a label.
+    version: Option<String>,
+    /// A draft of the prompt.
+    draft_id: Option<Id<Draft>>,
+    /// A text that is not saved, in the template language.
+    source: Option<Prompt>,
+}
+
+impl ComparedSide {
+    fn check(&self, name: &str, issues: &mut Vec<Issue>) {
+        let given = [self.version.is_some(), self.draft_id.is_some(), self.source.is_some()];
+        if given.iter().filter(|given| **given).count() > 1 {
+            let message = "must have one of version, draftId and source, or none";
+            issues.push(Issue::new(name, message));
+        }
+    }
+
+    fn tried(&self) -> Tried<'_> {
+        let source = self.source.as_ref().map(|source| source.as_str());
+        Tried { version: self.version.as_deref(), draft: self.draft_id, source }
+    }
+}
+
+/// Two texts of a prompt to compare on its inputs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend(
+    "examples" = [{"registryRef": "acme/main", "left": {"version": "live"},
+        "right": {"version": "1.1.0"}}],
+))]
+pub struct CompareRequest {
+    /// The registry: `<orgSlug>/<registrySlug>`, its id or, with an API key, its slug.
+    registry_ref: String,
+    /// What it is compared with: that which is live, for example.
+    left: ComparedSide,
+    /// What may be better or worse.
+    right: ComparedSide,
+    /// The inputs, by name; all of the prompt if absent.
+    inputs: Option<BoundedList<Slug, 1, 50>>,
+    /// The LLM provider that answers; the default one if absent.
+    llm_provider_id: Option<Id<LlmProvider>>,
+    /// The model that answers, and whose texts are taken where there are some; that of the provider if
+    /// absent.
+    model: Option<Text<1, 200>>,
+    /// An environment, by id or slug, that supplies the values which an input lacks.
+    environment: Option<String>,
+    /// Whether the judges of the registry's policies score each answer, too; true if absent.
+    judges: Option<bool>,
+    /// Once the answers and their judges cost this much, in US dollars, no further input is run; 1 if
+    /// absent. A few more may be under way.
+    max_cost_usd: Option<Usd>,
+    /// The time for all answers, in seconds; 120 if absent.
+    max_seconds: Option<Int<1, 300>>,
+}
+
+impl Input for CompareRequest {
+    fn check(&self, issues: &mut Vec<Issue>) {
+        self.left.check("left", issues);
+        self.right.check("right", issues);
+    }
+}
+
+/// One of two texts that were compared.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ComparedText {
+    /// What it is: a version, a draft, or a text that is not saved.
+    name: String,
+    /// The version; null if it is none.
+    version: Option<Version>,
+}
+
+/// Whether the right answer is better than the left one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InputChange {
+    /// More of what is expected is there.
+    Better,
+    /// Less of what is expected is there.
+    Worse,
+    /// As much is there.
+    Same,
+    /// One of them was not run, or not answered or judged.
+    Unknown,
+}
+
+/// What was answered to an input by both texts.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct ComparedInput {
+    /// The name of the input.
+    input: Slug,
+    /// The answer by the left text; null if it was not run.
+    left: Option<CaseAnswer>,
+    /// The answer by the right text; null if it was not run.
+    right: Option<CaseAnswer>,
+    change: InputChange,
+}
+
+/// Two texts of a prompt, compared on its inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InputComparison {
+    left: ComparedText,
+    right: ComparedText,
+    /// The LLM provider that answered.
+    llm_provider_id: Id<LlmProvider>,
+    /// Each input, by name.
+    inputs: Vec<ComparedInput>,
+    /// How many got better.
+    better: usize,
+    /// How many got worse.
+    worse: usize,
+    /// How many are as good.
+    same: usize,
+    /// Of how many it cannot be told.
+    unknown: usize,
+    /// What it cost in US dollars, judges included, as far as prices are known.
+    cost_usd: f64,
+    /// Why not all inputs were run; null if they were.
+    stopped: Option<Stop>,
+    /// What was compared, for the audit log.
+    #[serde(skip)]
+    about: Option<ResourceRef>,
+}
+
+impl Output for InputComparison {
+    fn resource(&self) -> Option<ResourceRef> {
+        self.about.clone()
+    }
+}
+
+// ── Operation ────────────────────────────────────────────────────────────────
+
+/// What a comparison is made of.
+struct Prepared {
+    registry: Registry,
+    sides: [Subject; 2],
+    cases: Vec<InputCase>,
+    provider: LlmProvider,
+    values: StringMap,
+    scorers: Vec<Scorer>,
+}
+
+/// It writes nothing but its entry in the audit log: who had what answered by which provider.
+fn compare(
+    tx: &mut Tx,
+    req: &Req<String, CompareRequest>,
+    calls: &mut Calls,
+) -> Result<Outcome<InputComparison>> {
+    let (view, input) = (&tx.view(), &req.input);
+    let prepared = prepare(view, req)?;
+    let seconds = input.max_seconds.map_or(DEFAULT_SECS, |seconds| seconds.get().unsigned_abs());
+    calls.within(Duration::from_secs(seconds));
+    let how = CaseRun {
+        provider: &prepared.provider,
+        model: input.model.as_deref(),
+        values: &prepared.values,
+        scorers: &prepared.scorers,
+        max_usd: input.max_cost_usd.map_or(DEFAULT_USD, Usd::get),
+    };
+    let texts = prepared.sides.each_ref().map(|side| side.compiled.as_str());
+    let results = governance::run_cases(view, &how, &prepared.cases, &texts, calls)?;
+    let about = audited(&prepared, &req.params)?;
+    Ok(Outcome::Done(comparison(prepared, results, about)))
+}
+
+fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
+    let input = &req.input;
+    let registry = registries::require_usable(view, req.caller(), &input.registry_ref)?;
+    let of = prompt(&registry, &req.params)?;
+    let model = input.model.as_deref();
+    let side = |name: &'static str, side: &ComparedSide| {
+        subject(view, req.caller(), &registry, &of, &side.tried(), model)
+            .map_err(|error| error.below(name))
+    };
+    let sides = [side("left", &input.left)?, side("right", &input.right)?];
+    let cases = selected(cases_of(view, &of)?, input.inputs.as_deref())?;
+    let provider = llm_providers::chosen(view, input.llm_provider_id)?;
+    let values = values(view, req.caller(), input.environment.as_deref())?;
+    let scorers = match input.judges {
+        Some(false) => Vec::new(),
+        _ => governance::scorers(view, registry.id)?,
+    };
+    if scorers.len() > MAX_SCORERS {
+        return Err(Error::conflict(
+            "too_many_judges",
+            "the policies of the registry have more than 10 judges; send judges: false to compare \
+             without them",
+        ));
+    }
+    require_small(&sides, &cases)?;
+    Ok(Prepared { registry, sides, cases, provider, values, scorers })
+}
+
+/// The inputs of these names, or all.
+///
+/// # Errors
+/// 404 if there is none of a name; 409 if the prompt has none at all.
+fn selected(all: Vec<InputCase>, names: Option<&[Slug]>) -> Result<Vec<InputCase>> {
+    if all.is_empty() {
+        let message = "the prompt has no inputs to be compared on; create one first";
+        return Err(Error::conflict("no_inputs", message));
+    }
+    let Some(names) = names else { return Ok(all) };
+    if names.iter().any(|name| all.iter().all(|case| case.name != *name)) {
+        return Err(Error::no_such("input").at("inputs"));
+    }
+    Ok(all.into_iter().filter(|case| names.contains(&case.name)).collect())
+}
+
+fn values(view: &View, caller: &Caller, environment: Option<&str>) -> Result<StringMap> {
+    match environment {
+        Some(reference) => variables_of(view, caller, reference),
+        None => Ok(StringMap::new()),
+    }
+}
+
+/// # Errors
+/// 409 if the texts are too long for so many inputs.
+fn require_small(sides: &[Subject; 2], cases: &[InputCase]) -> Result<()> {
+    let bytes: usize = sides.iter().map(|side| side.compiled.len()).sum();
+    if bytes * cases.len() <= MAX_FILLED_BYTES {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        "too_many_inputs",
+        "the texts have more than 16 MiB for all inputs together; name fewer inputs",
+    ))
+}
+
+/// How the audit log names a comparison: the prompt, both texts and the provider.
+fn audited(prepared: &Prepared, name: &str) -> Result<ResourceRef> {
+    let of = prompt(&prepared.registry, name)?;
+    let [left, right] = prepared.sides.each_ref().map(|side| &side.name);
+    let provider = &prepared.provider.name;
+    let detail = format!("{left} and {right} on inputs, LLM provider {provider}");
+    Ok(audited_artifact(&prepared.registry, &of).with_detail(detail))
+}
+
+fn comparison(prepared: Prepared, results: CaseResults, about: ResourceRef) -> InputComparison {
+    let Prepared { sides, cases, provider, .. } = prepared;
+    let [left, right] = sides.map(|side| ComparedText { name: side.name, version: side.version });
+    let answers = results.answers.into_iter().chain(std::iter::repeat(None));
+    let inputs: Vec<ComparedInput> = cases
+        .into_iter()
+        .zip(answers)
+        .map(|(case, answers)| compared(case.name, answers))
+        .collect();
+    let count = |wanted: InputChange| inputs.iter().filter(|one| one.change == wanted).count();
+    InputComparison {
+        better: count(InputChange::Better),
+        worse: count(InputChange::Worse),
+        same: count(InputChange::Same),
+        unknown: count(InputChange::Unknown),
+        left,
+        right,
+        llm_provider_id: provider.id,
+        cost_usd: (results.cost_usd * 1e9).round() / 1e9,
+        stopped: results.stop,
+        inputs,
+        about: Some(about),
+    }
+}
+
+fn compared(input: Slug, answers: Option<Vec<CaseAnswer>>) -> ComparedInput {
+    let mut answers = answers.into_iter().flatten();
+    let (left, right) = (answers.next(), answers.next());
+    let change = match (&left, &right) {
+        (Some(left), Some(right)) => change(left, right),
+        _ => InputChange::Unknown,
+    };
+    ComparedInput { input, left, right, change }
+}
+
+/// An input that cannot be filled in counts as an answer that has nothing; that a provider or a judge
+/// fails says nothing of a text.
+fn change(left: &CaseAnswer, right: &CaseAnswer) -> InputChange {
+    let is_unknown = |answer: &CaseAnswer| {
+        answer.has_failed || answer.scores.iter().any(|score| score.passed.is_none())
+    };
+    if is_unknown(left) || is_unknown(right) {
+        return InputChange::Unknown;
+    }
+    let rank = |answer: &CaseAnswer| (answer.error.is_none(), answer.points());
+    match rank(right).cmp(&rank(left)) {
+        Ordering::Greater => InputChange::Better,
+        Ordering::Less => InputChange::Worse,
+        Ordering::Equal => InputChange::Same,
+    }
+}
+
+// ── Routes ───────────────────────────────────────────────────────────────────
+
+fn routes() -> Vec<Route> {
+    vec![
+        Route::post(
+            "/prompts/{promptName}/compare",
+            MEMBER,
+            "prompt.compare",
+            op::write(op::calling(MAX_SECS, compare)),
+        )
+        .org_source(OrgSource::Named(&registries::BY_REFERENCE))
+        .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
+        .needs(ScopeName::LlmProviderTest)
+        .no_replay()
+        .costly()
+        .about("Compare two texts on the prompt's inputs"),
+    ]
+}
