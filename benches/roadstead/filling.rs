@@ -83,6 +83,7 @@ impl Filling<'_> {
             credential: Credential::Session(Id::NIL),
             sponsor: None,
             expires_at: None,
+            proved_at: None,
         };
         Principal::Caller(Arc::new(Caller {
             identity,

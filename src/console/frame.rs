@@ -232,7 +232,7 @@ impl Frame {
     }
 
     /// This page with its filters, from an offset on.
-    pub fn from_offset(&self, offset: impl std::fmt::Display) -> String {
+    pub fn page_at(&self, offset: impl std::fmt::Display) -> String {
         let is_filter = |(name, value): &(&str, &str)| *name != "offset" && !value.is_empty();
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(self.query.pairs().filter(is_filter))

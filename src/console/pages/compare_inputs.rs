@@ -28,7 +28,6 @@ const MAX_SECONDS: u64 = 60;
 #[template(path = "compare_inputs.html")]
 struct CompareInputs {
     frame: Frame,
-    place: Place,
     /// The versions and labels to choose from.
     versions: Vec<(String, String)>,
     left: String,
@@ -189,7 +188,6 @@ async fn form(
         providers,
         environments: of_org,
         comparison,
-        place,
     };
     render(page.frame.status, &page)
 }

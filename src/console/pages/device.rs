@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::fields::Fields;
-use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;

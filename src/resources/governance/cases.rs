@@ -139,15 +139,17 @@ impl CaseAnswer {
 
 /// Why not all inputs were run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
 #[schemars(rename = "InputRunStop")]
 pub enum Stop {
     /// The answers cost what they may.
-    MaxCost,
+    #[serde(rename = "maxCost")]
+    Cost,
     /// The time was up: what was not answered by then has an error.
-    MaxSeconds,
+    #[serde(rename = "maxSeconds")]
+    Seconds,
     /// The answers have more than 16 MiB.
-    MaxBytes,
+    #[serde(rename = "maxBytes")]
+    Bytes,
 }
 
 /// What came of a run.
@@ -176,8 +178,8 @@ pub fn run(
     let mut bytes = 0;
     for some in cases.chunks(INPUTS_AT_ONCE) {
         results.stop = match () {
-            () if results.cost_usd >= how.max_usd => Some(Stop::MaxCost),
-            () if bytes >= MAX_ALL_ANSWER_BYTES => Some(Stop::MaxBytes),
+            () if results.cost_usd >= how.max_usd => Some(Stop::Cost),
+            () if bytes >= MAX_ALL_ANSWER_BYTES => Some(Stop::Bytes),
             () => None,
         };
         if results.stop.is_some() {
@@ -207,7 +209,7 @@ pub fn run(
         }
     }
     if calls.is_late() {
-        results.stop = Some(Stop::MaxSeconds);
+        results.stop = Some(Stop::Seconds);
     }
     results.answers.resize(cases.len(), None);
     Ok(results)

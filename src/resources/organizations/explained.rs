@@ -213,7 +213,7 @@ fn explain(
 
 /// Whom the question is about.
 enum Supposed {
-    Caller(Caller),
+    Caller(Box<Caller>),
     /// The user of a key that is not accepted at present, and the error that it gets.
     Refused(Id<User>, Error),
 }
@@ -227,7 +227,7 @@ fn caller(view: &View, question: &AccessQuestion) -> Result<Supposed> {
             Err(refusal) if refusal.kind() == Kind::Unauthenticated => {
                 Ok(Supposed::Refused(key.user, refusal))
             }
-            supposed => supposed.map(Supposed::Caller),
+            supposed => supposed.map(|caller| Supposed::Caller(Box::new(caller))),
         };
     }
     let id = question.user_id.unwrap_or(Id::NIL);
@@ -238,7 +238,7 @@ fn caller(view: &View, question: &AccessQuestion) -> Result<Supposed> {
         let message = "must be a person: a service account acts through its keys; send keyId";
         return Err(Error::invalid_at("userId", message));
     }
-    supposed_caller(view, &user, None).map(Supposed::Caller)
+    supposed_caller(view, &user, None).map(|caller| Supposed::Caller(Box::new(caller)))
 }
 
 fn subject(view: &View, caller: &Caller, kind: ResourceType, id: Id<Granted>) -> Result<Subject> {

@@ -181,7 +181,7 @@ fn what_broke_off_is_no_answer_and_what_was_counted_is_known() {
     of.next_call();
     let mut shown = String::new();
     of.hear(Heard::Head(&head(200, "text/event-stream")), &mut shown);
-    of.hear(Heard::Piece(ANTHROPIC[..ANTHROPIC.find("mörning").unwrap()].as_bytes()), &mut shown);
+    of.hear(Heard::Piece(&ANTHROPIC.as_bytes()[..ANTHROPIC.find("mörning").unwrap()]), &mut shown);
     assert_eq!((of.so_far().input_tokens, shown.as_str()), (Some(3), "Good "));
     assert!(of.outcome(true).unwrap_err().contains("broken off"));
     let failure = Failure::TimedOut { host: "a.test".into(), after: std::time::Duration::ZERO };
