@@ -14,6 +14,7 @@ use crate::api::SystemTls;
 use crate::app::tls::{AcmeSettings, Hosts, OwnTls, TlsFiles};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
+use crate::http::names_this_machine;
 
 /// The addresses of a server, for each command that has them.
 #[derive(Args)]
@@ -229,11 +230,47 @@ pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
     }
 }
 
-/// The URL by which other machines reach a server that listens on all addresses: by the name of this one.
-pub(super) fn url_from_elsewhere(addresses: &[SocketAddr], scheme: &str) -> Option<String> {
-    let all = addresses.iter().find(|address| address.ip().is_unspecified())?;
-    let name = machine::name().and_then(|name| usable(&name))?;
-    Some(format!("{scheme}://{name}:{}", all.port()))
+/// What is said of how other machines reach a server: by its public URL, by the host of its certificate or,
+/// if it listens on all addresses, by the name of this machine.
+pub(super) fn from_elsewhere(
+    addresses: &[SocketAddr],
+    public_url: Option<&HttpUrl>,
+    tls: Option<&OwnTls>,
+) -> Option<String> {
+    let name = machine::name().and_then(|name| usable(&name));
+    // Nobody else knows the name of a container.
+    let is_container = ["/.dockerenv", "/run/.containerenv"];
+    let is_container = is_container.into_iter().any(|file| std::path::Path::new(file).exists());
+    let certified = tls.map(OwnTls::host);
+    said_from_elsewhere(addresses, public_url, certified, name, is_container)
+}
+
+/// The same of what is known: the host of the certificate, if there is one, and the name of this machine.
+fn said_from_elsewhere(
+    addresses: &[SocketAddr],
+    public_url: Option<&HttpUrl>,
+    certified: Option<Option<String>>,
+    machine: Option<String>,
+    is_container: bool,
+) -> Option<String> {
+    let hint = " (the console needs TLS there: see --tls)";
+    if let Some(url) = public_url {
+        let needs_tls = certified.is_none() && url.starts_with("http:");
+        let hint = if needs_tls { hint } else { "" };
+        return (!names_this_machine(&url.host())).then(|| format!("{}{hint}", url.as_str()));
+    }
+    let port = addresses.iter().find(|address| address.ip().is_unspecified())?.port();
+    let is_known = certified.is_some();
+    let host = certified.unwrap_or_else(|| machine.clone());
+    let host = host.filter(|host| !names_this_machine(host))?;
+    let (scheme, hint) = if is_known { ("https", "") } else { ("http", hint) };
+    // A certificate of the server's own has the name of this machine, too.
+    let is_machine = machine.as_ref() == Some(&host);
+    if is_machine && is_container {
+        return None;
+    }
+    let if_known = if is_machine { ", if other machines know this name" } else { "" };
+    Some(format!("{scheme}://{host}:{port}{if_known}{hint}"))
 }
 
 #[cfg(test)]
@@ -257,17 +294,35 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_all_addresses_is_reached_by_the_name_of_its_machine() {
-        let url = |addresses: &[&str]| {
-            let addresses: Vec<_> = addresses.iter().map(|one| one.parse().unwrap()).collect();
-            url_from_elsewhere(&addresses, "https")
-        };
-        assert_eq!(url(&["127.0.0.1:7420", "10.0.0.7:7420"]), None);
-        let name = machine::name().and_then(|name| usable(&name));
-        for all in ["0.0.0.0:7420", "[::]:7420"] {
-            let named = name.as_ref().map(|name| format!("https://{name}:7420"));
-            assert_eq!(url(&["127.0.0.1:1", all]), named);
+    fn other_machines_are_told_a_url_that_they_may_reach() {
+        let all = |address: &str| vec!["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()];
+        let box_1 = || Some("box-1".to_string());
+        let said =
+            |address: &str, public: Option<&str>, certified: Option<Option<&str>>, machine| {
+                let public = public.map(|url| HttpUrl::parse(url).unwrap());
+                let certified = certified.map(|host| host.map(str::to_string));
+                said_from_elsewhere(&all(address), public.as_ref(), certified, machine, false)
+            };
+        let behind = said("0.0.0.0:7420", Some("https://a.example"), None, box_1());
+        assert_eq!(behind.as_deref(), Some("https://a.example"));
+        let plain = said("127.0.0.1:7420", Some("http://a.example"), None, box_1()).unwrap();
+        assert!(plain.starts_with("http://a.example (the console needs TLS"), "{plain}");
+        assert_eq!(said("0.0.0.0:7420", Some("http://localhost:7420"), None, box_1()), None);
+        assert_eq!(said("10.0.0.7:7420", None, None, box_1()), None);
+        for address in ["0.0.0.0:7420", "[::]:7420"] {
+            let named = said(address, None, None, box_1()).unwrap();
+            assert!(named.starts_with("http://box-1:7420, if other machines know"), "{named}");
+            assert!(named.contains("see --tls"), "{named}");
+            let certified = said(address, None, Some(Some("a.example")), box_1());
+            assert_eq!(certified.as_deref(), Some("https://a.example:7420"));
         }
+        let own = said("0.0.0.0:7420", None, Some(Some("box-1")), box_1()).unwrap();
+        assert!(own.ends_with("if other machines know this name"), "{own}");
+        assert_eq!(said("0.0.0.0:7420", None, None, None), None);
+        assert_eq!(said_from_elsewhere(&all("0.0.0.0:7420"), None, None, box_1(), true), None);
+        // Of a certificate for no host of others.
+        assert_eq!(said("0.0.0.0:7420", None, Some(None), box_1()), None);
+        assert_eq!(said("0.0.0.0:7420", None, Some(Some("localhost")), box_1()), None);
     }
 
     #[test]

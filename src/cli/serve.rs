@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
 use super::listening::{
-    Listening, TlsChoice, TlsFlags, local_url, own_hosts, url_from_elsewhere, warn_of_local_names,
+    Listening, TlsChoice, TlsFlags, from_elsewhere, local_url, own_hosts, warn_of_local_names,
     warn_of_port,
 };
 use super::oidc_flags::OidcFlags;
@@ -167,7 +167,12 @@ impl Serve {
                 tracing::warn!(%error, "no control socket: commands that need the server will fail");
             });
             control::resume_rotation(dir.clone(), store.clone())?;
-            let announced = Announced { addresses: &addresses, redirect, tls: own_tls.as_deref() };
+            let announced = Announced {
+                addresses: &addresses,
+                redirect,
+                tls: own_tls.as_deref(),
+                public_url: self.public_url.as_ref(),
+            };
             announced.print(&data, created, link.as_deref(), json)?;
             if link.is_some() {
                 tokio::spawn(renew_setup_link(store.clone(), dir, link_base));
@@ -265,6 +270,7 @@ pub(super) struct Announced<'a> {
     /// Where browsers are led to the first of them.
     pub(super) redirect: Option<SocketAddr>,
     pub(super) tls: Option<&'a OwnTls>,
+    pub(super) public_url: Option<&'a HttpUrl>,
 }
 
 impl Announced<'_> {
@@ -306,11 +312,8 @@ impl Announced<'_> {
     pub(super) fn text(&self) -> String {
         let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
         let mut text = format!("Roadstead {version} listens on {urls}");
-        if let Some(url) = url_from_elsewhere(self.addresses, self.scheme()) {
-            text.push_str(&format!("\nFrom other machines: {url}"));
-            if self.tls.is_none() {
-                text.push_str(" (the console needs TLS there: see --tls)");
-            }
+        if let Some(said) = from_elsewhere(self.addresses, self.public_url, self.tls) {
+            text.push_str(&format!("\nFrom other machines: {said}"));
         }
         if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, acme, .. }) =
             self.tls.map(OwnTls::status)

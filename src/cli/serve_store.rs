@@ -91,7 +91,12 @@ impl Serve {
             let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
             let config = ServerConfig { leases, nodes, ..config };
             let server = Server::start_with(store.clone(), listeners, config, None)?;
-            let announced = Announced { addresses: &addresses, redirect, tls: own_tls.as_deref() };
+            let announced = Announced {
+                addresses: &addresses,
+                redirect,
+                tls: own_tls.as_deref(),
+                public_url: self.public_url.as_ref(),
+            };
             announce(&announced, &place, created, link.as_deref(), json)?;
             let watching: Pin<Box<dyn Future<Output = Infallible>>> = match tls.zip(own_tls) {
                 Some((files, own)) => Box::pin(watch(own, files, shutdown.hangups()?)),

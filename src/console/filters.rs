@@ -3,7 +3,7 @@
 use askama::filters::Safe;
 use askama::{Result, Values};
 
-use super::markdown::html;
+use super::markdown::{html, html_to_decide};
 use super::{ago, texts};
 use crate::base::Time;
 
@@ -29,6 +29,12 @@ pub fn minute(value: &Time, _: &dyn Values) -> Result<String> {
 #[askama::filter_fn]
 pub fn markdown(value: impl std::fmt::Display, _: &dyn Values) -> Result<Safe<String>> {
     Ok(Safe(format!("<div class=\"md\">{}</div>", html(&value.to_string()))))
+}
+
+/// The same for a text by which somebody decides.
+#[askama::filter_fn]
+pub fn markdown_to_decide(value: impl std::fmt::Display, _: &dyn Values) -> Result<Safe<String>> {
+    Ok(Safe(format!("<div class=\"md\">{}</div>", html_to_decide(&value.to_string()))))
 }
 
 /// Bytes encoded as a segment of a path.

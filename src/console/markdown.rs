@@ -19,10 +19,13 @@ use super::escaper::Visible;
 use crate::base::visible::{self, Piece};
 
 /// Longer texts are shown as they are written, which takes no time: a page has up to fifty.
-const MAX_BYTES: usize = 20_000;
+pub const MAX_BYTES: usize = 20_000;
 
 /// The elements of a text. What follows them is shown as it is written.
 const MAX_ELEMENTS: usize = 2_000;
+
+/// The same for bytes of a page: one definition may be the title of many links.
+const MAX_OUT: usize = 256 << 10;
 
 /// Elements in each other: of deeper ones there is the text alone.
 const MAX_DEPTH: usize = 16;
@@ -38,6 +41,32 @@ const TRAILING: [char; 13] = ['.', ',', ':', ';', '!', '?', '\'', '*', '_', '~',
 
 /// Returns a text as HTML.
 pub fn html(text: &str) -> String {
+    render(text, false)
+}
+
+/// The same for who decides by a text: with the text as it is written, if the page shows it otherwise.
+pub fn html_to_decide(text: &str) -> String {
+    render(text, !is_shown_as_written(text))
+}
+
+/// Whether a page has the characters of a text, beside blanks, and no others.
+fn is_shown_as_written(text: &str) -> bool {
+    if text.len() > MAX_BYTES {
+        return true;
+    }
+    let mut shown = String::new();
+    for event in Parser::new_ext(text, Options::ENABLE_STRIKETHROUGH) {
+        match event {
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
+                shown.push_str(&text);
+            }
+            _ => shown.push(' '),
+        }
+    }
+    shown.split_whitespace().eq(text.split_whitespace())
+}
+
+fn render(text: &str, with_source: bool) -> String {
     if text.len() > MAX_BYTES {
         let mut writer = Writer::default();
         writer.as_written(text);
@@ -47,13 +76,14 @@ pub fn html(text: &str) -> String {
     let has_definitions = parser.reference_definitions().iter().next().is_some();
     let mut writer = Writer::default();
     for (event, place) in TextMergeWithOffset::new(parser.into_offset_iter()) {
-        if writer.elements >= MAX_ELEMENTS {
+        // The place of an end is all that ends there, which is shown already.
+        if writer.is_full() && !matches!(event, Event::End(_)) {
             writer.rest(text, place);
-            return writer.out;
+            break;
         }
-        writer.event(event);
+        writer.event(event, &text[place.start..]);
     }
-    if has_definitions {
+    if has_definitions || with_source || writer.is_cut {
         writer.out.push_str("<details><summary>As it is written</summary>");
         writer.as_written(text);
         writer.out.push_str("</details>");
@@ -65,6 +95,8 @@ pub fn html(text: &str) -> String {
 enum Open<'a> {
     /// One of the page, with its end.
     Element(&'static str),
+    /// A list with numbers, and the next of them.
+    Numbered(u64),
     Target(Target<'a>),
     /// One that is too deep, or that pages do not have.
     Nothing,
@@ -91,12 +123,19 @@ struct Writer<'a> {
     targets: usize,
     /// Whether it is in a block of code.
     is_code: bool,
+    /// Whether something is left out.
+    is_cut: bool,
 }
 
 impl<'a> Writer<'a> {
-    fn event(&mut self, event: Event<'a>) {
+    fn is_full(&self) -> bool {
+        self.elements >= MAX_ELEMENTS || self.out.len() >= MAX_OUT
+    }
+
+    /// Writes an event, with what is written from its place on.
+    fn event(&mut self, event: Event<'a>, written: &str) {
         match event {
-            Event::Start(tag) => self.start(tag),
+            Event::Start(tag) => self.start(tag, written),
             Event::End(_) => self.end(),
             Event::Text(text) if self.is_code || self.targets > 0 => self.escape(&text),
             Event::Text(text) => self.text(&text),
@@ -127,12 +166,21 @@ impl<'a> Writer<'a> {
         let _ = Visible.write_escaped_str(&mut self.out, text);
     }
 
-    fn start(&mut self, tag: Tag<'a>) {
+    fn start(&mut self, tag: Tag<'a>, written: &str) {
         let opened = match tag {
             Tag::Link { link_type, dest_url, title, .. }
             | Tag::Image { link_type, dest_url, title, .. } => {
                 self.target(link_type, dest_url, title)
             }
+            _ if self.depth >= MAX_DEPTH => {
+                self.is_cut = true;
+                Open::Nothing
+            }
+            Tag::List(Some(first)) => {
+                self.element(&format!("<ol dir=\"auto\" start=\"{first}\">"));
+                Open::Numbered(first)
+            }
+            Tag::Item => self.item(written),
             tag => self.begin(tag),
         };
         if !matches!(opened, Open::Nothing) {
@@ -158,25 +206,29 @@ impl<'a> Writer<'a> {
                 self.is_code = true;
                 ("<pre class=\"source plain\" tabindex=\"0\">\n", "</pre>")
             }
-            Tag::List(None) => ("<ul dir=\"auto\">", "</ul>"),
-            Tag::List(Some(first)) => {
-                if self.depth < MAX_DEPTH {
-                    self.element(&format!("<ol dir=\"auto\" start=\"{first}\">"));
-                    return Open::Element("</ol>");
-                }
-                return Open::Nothing;
-            }
-            Tag::Item => ("<li dir=\"auto\">", "</li>"),
+            Tag::List(_) => ("<ul dir=\"auto\">", "</ul>"),
             Tag::Emphasis => ("<em>", "</em>"),
             Tag::Strong => ("<strong>", "</strong>"),
             Tag::Strikethrough => ("<s>", "</s>"),
             _ => return Open::Nothing,
         };
-        if self.depth >= MAX_DEPTH {
-            return Open::Nothing;
-        }
         self.element(begin);
         Open::Element(end)
+    }
+
+    /// Begins an item with the number that is written, which Markdown would count.
+    fn item(&mut self, written: &str) -> Open<'a> {
+        let digits = written.trim_start().split(|c: char| !c.is_ascii_digit()).next();
+        let number: Option<u64> = digits.and_then(|digits| digits.parse().ok());
+        let mut begin = "<li dir=\"auto\">".to_string();
+        if let (Some(Open::Numbered(next)), Some(number)) = (self.open.last_mut(), number) {
+            if number != *next {
+                begin = format!("<li dir=\"auto\" value=\"{number}\">");
+            }
+            *next = number + 1;
+        }
+        self.element(&begin);
+        Open::Element("</li>")
     }
 
     /// Begins a link, or an image, which is shown as one.
@@ -210,6 +262,7 @@ impl<'a> Writer<'a> {
         match self.open.pop() {
             None | Some(Open::Nothing) => return,
             Some(Open::Element(end)) => self.out.push_str(end),
+            Some(Open::Numbered(_)) => self.out.push_str("</ol>"),
             Some(Open::Target(target)) => self.end_target(&target),
         }
         self.depth -= 1;
@@ -222,12 +275,18 @@ impl<'a> Writer<'a> {
             self.escape(&target.address);
         }
         let mut written = String::new();
-        let address = target.address.strip_prefix("mailto:").unwrap_or(&target.address);
-        let _ = Visible.write_escaped_str(&mut written, address);
+        let _ = Visible.write_escaped_str(&mut written, &target.address);
         let shown = &self.out[target.begins..];
-        let is_said = shown.strip_prefix("mailto:").unwrap_or(shown) == written;
+        // A text that is an address of a server does not say that the link goes to a mailbox.
+        let is_mailbox = |rest: &&str| rest.contains('@') && !rest.contains('/');
+        let mailbox = written.strip_prefix("mailto:").filter(is_mailbox);
+        let is_said = shown == written || mailbox == Some(shown);
         if target.is_link {
             self.out.push_str("</a>");
+        }
+        if self.out.len() >= MAX_OUT {
+            self.is_cut = true;
+            return;
         }
         match (is_said, target.title.is_empty()) {
             (true, true) => {}
@@ -294,16 +353,26 @@ fn next_url(text: &str) -> Option<(&str, &str, &str)> {
         let Some(scheme) = scheme.filter(|_| !is_word) else { continue };
         let is_end = |c: char| c.is_whitespace() || c.is_control() || ENDS.contains(&c);
         let end = rest.find(is_end).unwrap_or(rest.len());
-        let mut url = rest[..end].trim_end_matches(TRAILING);
-        if !url.contains('(') {
-            url = url.trim_end_matches(|c| c == ')' || TRAILING.contains(&c));
-        }
+        let url = without_trailing(&rest[..end]);
         from = at + end;
         if url.len() > scheme.len() && is_followed(url) {
             return Some((&text[..at], url, &rest[url.len()..]));
         }
     }
     None
+}
+
+/// A URL without what ends the sentence or the parentheses around it.
+fn without_trailing(mut url: &str) -> &str {
+    let (closing, opening) = (url.matches(')').count(), url.matches('(').count());
+    let mut surplus = closing.saturating_sub(opening);
+    loop {
+        url = url.trim_end_matches(TRAILING);
+        match url.strip_suffix(')') {
+            Some(shorter) if surplus > 0 => (url, surplus) = (shorter, surplus - 1),
+            _ => return url,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -415,6 +484,52 @@ mod tests {
         let shown = html("hello\n\n[x]: https://example.com 'ignore all that is above'");
         assert!(shown.contains("ignore all that is above"), "{shown}");
         assert!(html("a&#x200b;b\u{200b}").contains("a⟨U+200B⟩b⟨U+200B⟩"));
+    }
+
+    #[test]
+    fn a_definition_is_shown_also_after_the_last_element_and_no_text_twice() {
+        let text = format!("[x]: https://e.example \"ignore all above\"\n\n{}", "a\n".repeat(2001));
+        assert!(html(&text).contains("ignore all above"));
+        let shown = html(&format!("{}MARKER", "http://a ".repeat(2001)));
+        assert_eq!(shown.matches("MARKER").count(), 1);
+        assert!(html("[a]: /b '\u{1}'\n\n[a]").contains("As it is written"));
+    }
+
+    #[test]
+    fn one_definition_of_many_links_does_not_fill_a_page() {
+        let title = "\u{1}".repeat(10_000);
+        for (link, count) in [("[a]", 3_000), ("![", 1_500)] {
+            let ends = if link == "![" { "][a]".repeat(count) } else { String::new() };
+            let text = format!("[a]: /b '{title}'\n\n{}{ends}", link.repeat(count));
+            let shown = html(&text[..text.len().min(MAX_BYTES)]);
+            assert!(shown.len() < 1_200_000, "{link}: {}", shown.len());
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_mailbox_says_so_and_numbers_stay_as_they_are_written() {
+        let shown = html("[https://bank.example](mailto:https://bank.example)");
+        assert!(shown.contains("<small>(mailto:https://bank.example)</small>"), "{shown}");
+        let shown = html("[a@b.example](mailto:a@b.example)");
+        assert!(!shown.contains("small"), "{shown}");
+        assert_eq!(
+            html("1. a\n5. b\n6. c"),
+            "<ol dir=\"auto\" start=\"1\"><li dir=\"auto\">a</li>\
+             <li dir=\"auto\" value=\"5\">b</li><li dir=\"auto\">c</li></ol>"
+        );
+        let shown = html("(https://a.example/b(c)).");
+        assert!(shown.contains("href=\"https://a.example/b(c)\""), "{shown}");
+        assert!(html("(https://a.example/b).").contains("href=\"https://a.example/b\""));
+    }
+
+    #[test]
+    fn who_decides_sees_what_was_written_where_the_page_shows_something_else() {
+        for text in ["rm -rf *a* *b*", "a \\* b", "`x`", "&amp;", "1. a\n5. b", "---"] {
+            assert!(html_to_decide(text).contains("As it is written"), "{text}");
+        }
+        for text in ["Deploy 1.2.0?", "one\ntwo\n\nthree", "a * b", "https://a.example"] {
+            assert!(!html_to_decide(text).contains("As it is written"), "{text}");
+        }
     }
 
     #[test]

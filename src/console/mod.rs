@@ -31,6 +31,8 @@ mod first_visit;
 mod flash;
 mod form;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod guard;
 mod headers;
 mod heatmap;

@@ -132,6 +132,11 @@ fn any_event_is_read_or_refused_and_an_accepted_one_has_its_own_id() {
 }
 
 #[test]
+fn of_any_text_a_page_has_its_own_elements_each_with_its_end() {
+    holds("markdown");
+}
+
+#[test]
 fn each_target_is_one_of_cargo_fuzz() {
     let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
     for (name, _) in TARGETS {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
 use crate::process::{Place, Serving};
+use crate::visitor::Visitor;
 
 /// Runs a printed command.
 fn run(line: &Value) -> Value {
@@ -52,7 +53,15 @@ fn the_printed_commands_wake_the_agent_which_reports_and_remembers() {
     assert_eq!(session.ok()["user"]["name"], "Ada");
 
     let link = printed["signIn"]["link"].as_str().unwrap();
-    assert!(link.contains("/first-visit#"), "{link}");
+    assert!(link.starts_with(&format!("http://{}/first-visit#", demo.address)), "{link}");
+    let follow = |browser: &Visitor| {
+        let page = browser.get("/first-visit");
+        browser.send(&page, "/first-visit", &[("link", link)]).status
+    };
+    let (first, second) = (Visitor::new(demo.address), Visitor::new(demo.address));
+    assert_eq!((follow(&first), follow(&second)), (303, 400));
+    first.open("/").shows("Today");
+    second.open("/").hides("Today");
     let tasks = api.get("/teams").items()[0]["id"].as_str().map(|id| format!("/teams/{id}/tasks"));
     eventually("the agent finishes what it began", || {
         let done = api.get(&tasks.clone().unwrap()).items();

@@ -6,6 +6,9 @@
 mod client;
 mod dice;
 #[allow(dead_code)] // A part of each is enough here.
+#[path = "../console/html.rs"]
+mod html;
+#[allow(dead_code)] // A part of each is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;
 mod process;
@@ -13,6 +16,9 @@ mod process;
 mod receiver;
 mod search;
 mod shelf;
+#[allow(dead_code)]
+#[path = "../console/visitor.rs"]
+mod visitor;
 #[path = "../api/sites.rs"]
 mod sites;
 

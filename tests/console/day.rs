@@ -259,13 +259,101 @@ fn the_browser_is_told_how_much_waits_once_somebody_wants_that() {
     browser.click("[data-notify] button");
     browser.shows("Switch off");
     let kept = |key: &str| browser.run(&format!("return localStorage.getItem('{key}')"));
+    let tell = |body: &str| {
+        let mail = json!({"fromAgentId": agent, "subject": body, "body": "b"});
+        server.ada().post(&format!("/teams/{team}/inbox"), mail).ok();
+    };
     assert_eq!(kept("notify"), json!("1"));
     browser.open(&format!("{home}/o/acme"));
     assert_eq!(kept("notify/o/acme"), json!("0"));
-    let mail = json!({"fromAgentId": agent, "subject": "Hello", "body": "b"});
-    server.ada().post(&format!("/teams/{team}/inbox"), mail).ok();
-    browser.shows("Hello");
-    eventually("it is counted", || (kept("notify/o/acme") == json!("1")).then_some(()));
+    browser.run(
+        "window.told = [];
+         document.hasFocus = () => window.isInFront === true;
+         window.Notification = class extends EventTarget {
+             static permission = 'granted';
+             constructor(title, { body }) {
+                 super();
+                 told.push(body);
+                 if (window.isPhone) throw new TypeError('Illegal constructor');
+             }
+         };",
+    );
+    tell("Hello");
+    eventually("it is told", || (browser.run("return told.length") == json!(1)).then_some(()));
+    assert_eq!(browser.run("return told"), json!(["1 thing waits for you."]));
+    assert_eq!(kept("notify/o/acme"), json!("1"));
+    browser.run("window.isInFront = true");
+    tell("Again");
+    eventually("it is counted", || (kept("notify/o/acme") == json!("2")).then_some(()));
+    assert_eq!(browser.run("return told.length"), json!(1));
+    // Another tab has the focus.
+    browser.run(
+        "window.isInFront = false;
+         window.other = new BroadcastChannel(document.getElementById('main').dataset.stream);
+         other.onmessage = ({ data }) => { if (data === 'focus?') other.postMessage('focused'); };",
+    );
+    tell("Third");
+    eventually("it is counted", || (kept("notify/o/acme") == json!("3")).then_some(()));
+    assert_eq!(browser.run("return told.length"), json!(1));
+    // A browser that throws is not asked for the same again.
+    browser.run("other.close(); window.isPhone = true");
+    tell("Fourth");
+    eventually("it is counted", || (kept("notify/o/acme") == json!("4")).then_some(()));
+    assert_eq!(browser.run("return told.at(-1)"), json!("4 things wait for you."));
+}
+
+#[test]
+fn a_page_whose_stream_is_refused_says_that_the_session_is_over_and_listens_again() {
+    let Some(driver) = driver() else { return };
+    let server = Running::new();
+    let (team, _) = server.team("crew", "scribe");
+    let browser = driver.browser(1280, 900, true);
+    sign_in(&browser, &server, "ada@acme.test");
+    browser.open(&format!("http://{}/o/acme/teams/crew/board", server.address));
+    browser.shows("There are no tasks yet.");
+    // All but that of this call.
+    server.ada().delete("/auth/sessions").ok();
+    browser.shows("Load this page again.");
+    assert!(!browser.text().contains("The server does not answer."));
+    // As in another tab.
+    sign_in(&browser, &server, "ada@acme.test");
+    browser.open(&format!("http://{}/o/acme/teams/crew/board", server.address));
+    server.ada().post(&format!("/teams/{team}/tasks"), json!({"title": "Notes"})).ok();
+    browser.shows("Notes");
+}
+
+#[test]
+fn a_history_says_when_it_is_cut_and_is_of_those_who_may_read_the_thing() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let api = server.ada();
+    api.post("/registries", json!({"slug": "vault", "name": "Vault", "access": "restricted"})).ok();
+    for patch in 0..51 {
+        let version = format!("1.0.{patch}");
+        let text = json!({"registryRef": "vault", "artifactType": "prompt", "name": "notes",
+            "version": version, "source": format!("Text {patch}.")});
+        api.post("/registries/artifacts", text).ok();
+    }
+    let path = "/o/acme/prompts/vault/notes/history";
+    let (ada, ben) = (server.signed_in("ada@acme.test"), server.signed_in("ben@acme.test"));
+    ada.get(path).shows("The newest 50.").shows("the fifty highest are looked at").hides("Refused");
+    assert_eq!(ben.get(path).status, 404);
+}
+
+#[test]
+fn an_approval_shows_what_was_written_and_a_long_document_is_there_once() {
+    let server = Running::new();
+    let (team, agent) = server.team("crew", "scribe");
+    let ask = json!({"agentId": agent, "title": "May I?", "body": "Run rm *a* \\* b"});
+    server.ada().post(&format!("/teams/{team}/approvals"), ask).ok();
+    let ada = server.signed_in("ada@acme.test");
+    ada.get("/o/acme/teams/crew/approvals").shows("As it is written").shows("Run rm *a* \\* b");
+    let base = server.ada().post("/knowledge-bases", json!({"name": "Harbour"})).id();
+    let upload = format!("/o/acme/knowledge/{base}/documents/upload");
+    let long = format!("MARKER\n\n{}", "word ".repeat(4_200));
+    let file = ("tides.md", "", long.as_bytes());
+    let made = ada.send_file(&ada.get(&upload), &upload, &[], file);
+    assert_eq!(ada.open(made.location()).text.matches("MARKER").count(), 1);
 }
 
 #[test]

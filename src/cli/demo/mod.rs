@@ -7,9 +7,10 @@ mod agent;
 mod client;
 mod sample;
 
-use std::io::IsTerminal as _;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -84,8 +85,10 @@ impl Demo {
         let sample = sample::fill(&client, &as_ada).await?;
         let link = sign_in_link(&visit, client.base(), session);
         self.announce(&client, &sample, (&key, &password, &link), dir)?;
-        if !self.no_browser && !self.common.json {
-            open_browser(&link);
+        let is_opened = !self.no_browser && !self.common.json && is_at_desktop();
+        let leading = if is_opened { Leading::to(&link, &dir.absolute()) } else { None };
+        if let Some(leading) = &leading {
+            open_browser(&leading.path);
         }
         let ended = shutdown.serve(server, &dir.absolute(), agent::run(&client, &sample)).await;
         store.close();
@@ -165,7 +168,7 @@ impl Demo {
         let data = dir.absolute();
         format!(
             "Ctrl-C ends the demo. Its data stays: roadstead serve --data {}\nserves it from then on.",
-            data.display()
+            shell_word(&data.display().to_string())
         )
     }
 }
@@ -183,14 +186,51 @@ fn sign_in_link(visit: &FirstVisit, base: &str, session: String) -> String {
     format!("{base}/first-visit#{token}")
 }
 
-/// Opens a link in the browser of who has begun this at a desktop. Elsewhere there is the printed link.
-fn open_browser(link: &str) {
-    let has_desktop = || ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| is_set(name));
-    if !std::io::stdout().is_terminal() || !has_desktop() {
-        return;
+/// A word of a command for a shell.
+fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
     }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A page that leads to the link, removed on drop. All users of a machine see the arguments of commands.
+struct Leading {
+    path: PathBuf,
+}
+
+impl Leading {
+    fn to(link: &str, dir: &Path) -> Option<Self> {
+        let path = dir.join("look-around.html");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&path).ok()?;
+        let leading = Leading { path };
+        let page = format!(
+            "<!doctype html><meta http-equiv=\"refresh\" content=\"0;url={link}\">\
+             <title>Roadstead</title><p><a href=\"{link}\">Look around</a></p>\n"
+        );
+        file.write_all(page.as_bytes()).ok().map(|()| leading)
+    }
+}
+
+impl Drop for Leading {
+    fn drop(&mut self) {
+        // What is left of it signs nobody in: the link ends with the demo.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Whether this was begun at a desktop. Elsewhere there is the printed link.
+fn is_at_desktop() -> bool {
+    std::io::stdout().is_terminal() && ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(is_set)
+}
+
+fn open_browser(page: &Path) {
     let opener = Command::new("xdg-open")
-        .arg(link)
+        .arg(page)
+        // Ctrl-C goes to a whole group: the browser stays.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -248,5 +288,37 @@ impl Drop for DemoDir {
             // On failure the system cleans up its temporary directory.
             let _ = std::fs::remove_dir_all(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_word_of_a_shell() {
+        assert_eq!(shell_word("/tmp/a-b_1.c"), "/tmp/a-b_1.c");
+        assert_eq!(shell_word("/tmp/a b;c"), "'/tmp/a b;c'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
+        assert_eq!(shell_word(""), "''");
+    }
+
+    #[test]
+    fn the_page_that_leads_to_the_link_is_of_its_owner_alone_and_goes_with_the_demo() {
+        let dir = tempfile::tempdir().unwrap();
+        let leading = Leading::to("http://127.0.0.1:1/first-visit#abc", dir.path()).unwrap();
+        let path = leading.path.clone();
+        assert!(
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .contains("url=http://127.0.0.1:1/first-visit#abc")
+        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(Leading::to("x", dir.path()).is_none());
+        assert!(path.exists());
+        drop(leading);
+        assert!(!path.exists());
     }
 }

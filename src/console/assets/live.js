@@ -18,7 +18,10 @@ const PATIENCE = 5000;
 let patience = 0;
 const lost = document.createElement("p");
 lost.className = "notice warning";
-lost.textContent = "The server does not answer. Send nothing until this goes; notes and answers that you type are kept in this browser.";
+const LOST = {
+  down: "The server does not answer. Send nothing until this goes; notes and answers that you type are kept in this browser.",
+  over: "You are signed out, or are no member any more. Load this page again.",
+};
 
 // Whether somebody has entered something.
 function isEdited(part) {
@@ -88,16 +91,22 @@ function tell() {
   news.prepend(button);
 }
 
-// Says that the server does not answer, once it has not for a while.
-function connected(isSo) {
-  if (!isSo) {
+function lose(word) {
+  lost.textContent = LOST[word];
+  news.append(lost);
+}
+
+// Says that the server does not answer, once it has not for a while, or that the session is over.
+function connected(word) {
+  if (word === "down") {
     // It is tried again in between.
-    patience ||= setTimeout(() => news.append(lost), PATIENCE);
+    patience ||= setTimeout(() => lose(word), PATIENCE);
     return;
   }
   clearTimeout(patience);
   patience = 0;
-  lost.remove();
+  if (word === "over") lose(word);
+  else lost.remove();
 }
 
 function replace(fresh) {
@@ -159,11 +168,18 @@ const kept = (key) => { try { return localStorage.getItem(key); } catch { return
 const keep = (number) => { try { localStorage.setItem(TOLD, number); } catch { /* It is told again. */ } };
 const waitsIn = (title) => Number(/^\((\d+)/.exec(title)?.[1] ?? 0);
 
+// The tabs of the organization, and when one of them has last said that it has the focus.
+const channel = path ? new BroadcastChannel(path) : null;
+let focused = 0;
+
 function notify(number) {
   const body = number === 1 ? "1 thing waits for you." : `${number} things wait for you.`;
   const icon = document.querySelector("link[rel=icon]")?.href;
-  const note = new Notification("Roadstead", { body, icon, tag: home });
-  note.addEventListener("click", () => { window.open(home); note.close(); });
+  // Browsers of phones have the permission, and throw.
+  try {
+    const note = new Notification("Roadstead", { body, icon, tag: home });
+    note.addEventListener("click", () => { window.open(home); note.close(); });
+  } catch { /* The title says it. */ }
 }
 
 // Says in a notification of the browser that more waits, if the person wants that (notify.js).
@@ -172,14 +188,18 @@ function count() {
   if (!("Notification" in window) || Notification.permission !== "granted") return;
   counting = setTimeout(() => {
     counting = 0;
+    // It is answered long before the page is.
+    channel.postMessage("focus?");
+    const begun = Date.now();
     const request = new XMLHttpRequest();
     request.open("GET", home);
     request.responseType = "document";
     request.addEventListener("load", () => {
       if (request.status !== 200 || !request.response) return;
       const number = waitsIn(request.response.title);
-      if (number > Number(kept(TOLD)) && !document.hasFocus()) notify(number);
+      const isMore = number > Number(kept(TOLD));
       keep(number);
+      if (isMore && !document.hasFocus() && focused < begun) notify(number);
     });
     request.send();
   }, COUNT_PAUSE);
@@ -188,14 +208,15 @@ function count() {
 if (path && kept("notify") === "1") keep(waitsIn(document.title));
 
 if (path && navigator.locks && document.querySelector("[data-live]")) {
-  const channel = new BroadcastChannel(path);
   channel.addEventListener("message", ({ data }) => {
     if (data === "") refresh();
-    else connected(data === "up");
+    else if (data === "focused") focused = Date.now();
+    else if (data !== "focus?") connected(data);
+    else if (document.hasFocus()) channel.postMessage("focused");
   });
   const state = (word) => {
     channel.postMessage(word);
-    connected(word === "up");
+    connected(word);
   };
   document.addEventListener("visibilitychange", () => { if (due) refresh(); });
   for (const name of ["focusout", "pointerout"]) main.addEventListener(name, catchUp);
@@ -209,16 +230,48 @@ if (path && navigator.locks && document.querySelector("[data-live]")) {
     tell();
     main.focus();
   });
-  navigator.locks.request(path, () => new Promise(() => {
+  let pause = PATIENCE;
+  const listen = () => {
     const source = new EventSource(path);
     source.addEventListener("changed", () => {
       channel.postMessage("");
       count();
       refresh();
     });
-    source.addEventListener("open", () => state("up"));
-    source.addEventListener("error", () => {
-      if (source.readyState !== EventSource.CLOSED) state("down");
+    source.addEventListener("open", () => {
+      pause = PATIENCE;
+      state("up");
     });
-  }));
+    source.addEventListener("error", () => {
+      if (source.readyState !== EventSource.CLOSED) {
+        state("down");
+        return;
+      }
+      // Something answers.
+      state("up");
+      again();
+    });
+  };
+  // A browser gives up on an answer that is no stream, and does not say which it was.
+  const again = () => setTimeout(() => {
+    pause = Math.min(2 * pause, 60 * PAUSE);
+    const request = new XMLHttpRequest();
+    request.open("GET", home);
+    request.addEventListener("loadend", () => {
+      const isHome = new URL(request.responseURL || location.href).pathname === home;
+      if (request.status === 0 || request.status === 429 || request.status >= 500) {
+        state("down");
+        again();
+      } else if (request.status === 200 && isHome) {
+        state("up");
+        listen();
+      } else {
+        // Somebody may sign in again in another tab.
+        state("over");
+        again();
+      }
+    });
+    request.send();
+  }, pause);
+  navigator.locks.request(path, () => new Promise(listen));
 }

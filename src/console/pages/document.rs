@@ -12,6 +12,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::markdown;
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
@@ -84,7 +85,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = DocumentPage {
         frame: above(visit, visit.frame(&document.name)).await?,
         is_cut: text.len() < document.content.len(),
-        is_markdown: document.media_type == "text/markdown",
+        is_markdown: document.media_type == "text/markdown" && text.len() <= markdown::MAX_BYTES,
         text,
         document,
     };

@@ -1,6 +1,6 @@
 //! `…/history` below a prompt, an agent and an environment: who did what to it, newest first. Everyone has
-//! what the API lists of it; who reads the audit log has what that says beside it, such as changes of
-//! settings and refusals.
+//! what the API lists of it; who reads the audit log has its entries that name the thing beside it, such as
+//! changes of settings. Refusals name none; variables, secrets and credentials have names of their own.
 
 use askama::Template;
 use serde::Deserialize;
@@ -45,6 +45,7 @@ struct HistoryPage {
     /// The same of the audit log, for who reads it.
     audit: String,
     is_cut: bool,
+    lacks_versions: bool,
 }
 
 /// Something that happened.
@@ -55,13 +56,12 @@ struct Line {
     /// What it is about, and its page.
     about: Option<(String, String)>,
     detail: String,
-    is_refused: bool,
 }
 
 impl Line {
     fn new(at: Time, who: &str, what: impl Into<String>) -> Self {
         let (who, what) = (who.to_string(), what.into());
-        Line { at, who, what, about: None, detail: String::new(), is_refused: false }
+        Line { at, who, what, about: None, detail: String::new() }
     }
 
     fn about(self, name: impl Into<String>, path: String) -> Self {
@@ -80,7 +80,6 @@ struct Entry {
     actor: Actor,
     action: String,
     resource: Resource,
-    outcome: String,
 }
 
 #[derive(Deserialize)]
@@ -145,33 +144,50 @@ async fn list<T: DeserializeOwned>(
     visit: &Visit,
     path: &str,
     query: &[(&str, &str)],
-) -> Result<Vec<T>> {
-    let found: List<T> = visit.api.get(path, &[query, &[LIMIT]].concat()).await?;
-    Ok(found.items)
+) -> Result<List<T>> {
+    visit.api.get(path, &[query, &[LIMIT]].concat()).await
+}
+
+/// What lists say together, the newest of each.
+#[derive(Default)]
+struct Found {
+    lines: Vec<Line>,
+    /// Whether one of them has more.
+    is_cut: bool,
+    /// Whether it has more versions of a prompt: the API lists the highest first, not the newest.
+    lacks_versions: bool,
+}
+
+impl Found {
+    fn add<T: DeserializeOwned>(&mut self, list: List<T>, line: impl FnMut(T) -> Line) {
+        self.is_cut |= list.next_cursor.is_some();
+        self.lines.extend(list.items.into_iter().map(line));
+    }
 }
 
 /// Shows what happened, with what the audit log says of a resource.
-async fn show(visit: &Visit, frame: Frame, id: &str, mut lines: Vec<Line>) -> Result<Reply> {
+async fn show(visit: &Visit, frame: Frame, id: &str, mut found: Found) -> Result<Reply> {
     let mut audit = String::new();
     if visit.may(Method::Get, "/audit-logs") {
-        let entries: Vec<Entry> = list(visit, "/audit-logs", &[("resourceId", id)]).await?;
+        let mut entries: List<Entry> = list(visit, "/audit-logs", &[("resourceId", id)]).await?;
         let is_new = |entry: &Entry| {
             let waits = entry.resource.detail.as_deref().is_some_and(|text| text.contains(WAITS));
-            waits || entry.outcome != "success" || !LISTED.contains(&entry.action.as_str())
+            waits || !LISTED.contains(&entry.action.as_str())
         };
-        lines.extend(entries.into_iter().filter(is_new).map(|entry| {
+        entries.items.retain(is_new);
+        found.add(entries, |entry| {
             let detail = entry.resource.detail.0.unwrap_or_default();
-            let line = Line::new(entry.created_at, &entry.actor.name, said(&entry.action));
-            Line { is_refused: entry.outcome == "refused", ..line.detail(detail) }
-        }));
+            Line::new(entry.created_at, &entry.actor.name, said(&entry.action)).detail(detail)
+        });
         let query: String =
             form_urlencoded::Serializer::new(String::new()).append_pair("resourceId", id).finish();
         audit = visit.in_org(&format!("/operations/audit?{query}"));
     }
+    let Found { mut lines, is_cut, lacks_versions } = found;
     lines.sort_by_key(|line| std::cmp::Reverse(line.at));
-    let is_cut = lines.len() > SHOWN;
+    let is_cut = is_cut || lines.len() > SHOWN;
     lines.truncate(SHOWN);
-    let page = HistoryPage { frame: frame.live(), lines, audit, is_cut };
+    let page = HistoryPage { frame: frame.live(), lines, audit, is_cut, lacks_versions };
     render(page.frame.status, &page)
 }
 
@@ -184,17 +200,19 @@ fn said(action: &str) -> String {
 async fn of_artifact(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
     let people = People::read(&visit.api).await?;
-    let versions: Vec<VersionRow> =
+    let versions: List<VersionRow> =
         list(visit, "/registries/artifact-versions", &place.query(&[])).await?;
-    let moves: Vec<LabelMove> =
+    let moves: List<LabelMove> =
         list(visit, "/registries/artifacts/labels/history", &place.query(&[])).await?;
     place.get(&visit.api).await?;
-    let published = versions.into_iter().map(|row| {
+    let lacks_versions = versions.next_cursor.is_some();
+    let mut found = Found { lacks_versions, ..Found::default() };
+    found.add(versions, |row| {
         Line::new(row.published_at, people.name(&row.published_by), "published")
             .about(row.version.clone(), place.version(&row.version))
             .detail(row.message.0.unwrap_or_default())
     });
-    let moved = moves.into_iter().map(|step| {
+    found.add(moves, |step| {
         let who = people.name(&step.moved_by);
         match (step.from.0, step.to.0) {
             (_, None) => Line::new(step.moved_at, who, format!("removed {}", step.label)),
@@ -205,11 +223,10 @@ async fn of_artifact(visit: &Visit) -> Result<Reply> {
             }
         }
     });
-    let lines = published.chain(moved).collect();
     let frame = place.crumbs(visit, visit.frame(&format!("History of {}", place.name)));
     let id =
         format!("{}/{}/{}/{}", visit.member().org_slug, place.registry, place.kind, place.name);
-    show(visit, frame, &id, lines).await
+    show(visit, frame, &id, found).await
 }
 
 async fn of_agent(visit: &Visit) -> Result<Reply> {
@@ -218,25 +235,25 @@ async fn of_agent(visit: &Visit) -> Result<Reply> {
     let people = People::read(&visit.api).await?;
     let environments = Environments::read(&visit.api).await?;
     let page = visit.in_org(&api_path);
-    let versions: Vec<Version> = list(visit, &format!("{api_path}/versions"), &[]).await?;
-    let deployed: Vec<Deployed> =
+    let versions: List<Version> = list(visit, &format!("{api_path}/versions"), &[]).await?;
+    let deployed: List<Deployed> =
         list(visit, &format!("{api_path}/deployment-history"), &[]).await?;
-    let made = versions.into_iter().map(|version| {
+    let mut found = Found::default();
+    found.add(versions, |version| {
         let number = version.version;
         Line::new(version.created_at, people.name(&version.created_by), "made")
             .about(format!("version {number}"), format!("{page}/versions/{number}"))
             .detail(version.message.0.unwrap_or_default())
     });
-    let live = deployed.into_iter().map(|one| {
+    found.add(deployed, |one| {
         let what = format!("deployed to {}:", environments.name(&one.environment_id));
         let about = format!("{} {}", one.prompt_name, one.version);
         Line::new(one.deployed_at, people.name(&one.deployed_by), what)
             .about(about, path(visit, &one.job_id))
     });
-    let lines = made.chain(live).collect();
     let frame = visit.frame(&format!("History of {}", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents")).crumb(agent.name, page.clone());
-    show(visit, frame, &agent.id, lines).await
+    show(visit, frame, &agent.id, found).await
 }
 
 async fn of_environment(visit: &Visit) -> Result<Reply> {
@@ -244,8 +261,9 @@ async fn of_environment(visit: &Visit) -> Result<Reply> {
     let environment: Named = visit.api.get(&api_path, &[]).await?;
     let people = People::read(&visit.api).await?;
     let of_it = [("environment", environment.id.as_str())];
-    let jobs: Vec<Job> = list(visit, "/agents/deployments", &of_it).await?;
-    let lines = jobs.into_iter().map(|job| {
+    let jobs: List<Job> = list(visit, "/agents/deployments", &of_it).await?;
+    let mut found = Found::default();
+    found.add(jobs, |job| {
         let what = match job.kind.as_str() {
             "rollback" => "rolled back:",
             _ => "asked for a deployment:",
@@ -256,10 +274,9 @@ async fn of_environment(visit: &Visit) -> Result<Reply> {
             .about(title, path(visit, &job.id))
             .detail(job.state.replace('_', " "))
     });
-    let lines = lines.collect();
     let frame = visit.frame(&format!("History of {}", environment.name));
     let frame = frame
         .crumb("Environments", visit.in_org("/environments"))
         .crumb(environment.name, visit.above());
-    show(visit, frame, &environment.id, lines).await
+    show(visit, frame, &environment.id, found).await
 }

@@ -78,7 +78,7 @@ fn a_session_of_a_provider_lasts_as_long_as_the_operator_says() {
     let user = world.person("ben@acme.test").unwrap();
     let other = session(&world.fixture.store, &user);
     let is_valid = |token: &String| identity_of(&world.fixture.store, token).is_ok();
-    assert!(SESSION_HOURS * 3600 < SESSION_SECS);
+    const { assert!(SESSION_HOURS * 3600 < SESSION_SECS) };
     world.fixture.pass_secs(SESSION_HOURS * 3600 - 1);
     assert!(is_valid(&ben) && is_valid(&other));
     world.fixture.pass_secs(1);
