@@ -9,6 +9,8 @@ use crate::base::{Kind, Result};
 
 /// Rows that are shown: it is replaced each time somebody pauses. The comparison of versions has all.
 const ROWS: usize = 200;
+/// Bytes of a text that are shown where another page has all of it: one line may be 1 MiB.
+pub const BYTES: usize = 20 * 1024;
 /// Labels to choose from: an artifact may have a thousand.
 const LABELS: usize = 50;
 /// The label that is compared with unless another one is chosen.
@@ -78,8 +80,7 @@ pub async fn difference(
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut rows = diff::between(&content.source, source, &mut { diff::MAX_LINES });
-    let is_cut = rows.len() > ROWS;
-    rows.truncate(ROWS);
+    let rows = diff::between(&content.source, source, &mut { diff::MAX_LINES });
+    let (rows, is_cut) = diff::beginning(rows, ROWS, BYTES);
     Ok(Some(Difference { chosen: chosen.into(), version: content.version, rows, is_cut }))
 }

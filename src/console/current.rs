@@ -3,15 +3,16 @@
 use serde::Deserialize;
 
 use super::against;
-use super::place::{Artifact, Place, VersionRow};
-use super::strict::List;
+use super::place::{Artifact, Place};
 use super::texts;
 use super::visit::Visit;
 use crate::base::{Kind, Result, visible};
 
 /// Lines and bytes that the page of a prompt shows: that of a version has all.
 const MAX_LINES: usize = 200;
-const MAX_BYTES: usize = 20 * 1024;
+const MAX_BYTES: usize = against::BYTES;
+/// Variables that it lists, of up to 5,000.
+const MAX_VARIABLES: usize = 50;
 
 /// A text with what selects it.
 pub struct Current {
@@ -22,6 +23,8 @@ pub struct Current {
     /// Whether that is the beginning only.
     pub is_cut: bool,
     pub variables: Vec<String>,
+    /// How many more it has.
+    pub more_variables: usize,
     /// What is said of characters that nobody sees.
     pub invisible: String,
     /// What can be selected, as value and text.
@@ -56,10 +59,11 @@ impl Current {
             Err(error) if error.kind() == Kind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let exactly = place.query(&[("version", &content.version), ("limit", "100")]);
-        let rows: List<VersionRow> =
-            visit.api.get("/registries/artifact-versions", &exactly).await?;
-        let row = rows.items.into_iter().find(|row| row.model == content.model);
+        let rows = place.rows(&visit.api, &content.version).await?;
+        let row = rows.into_iter().find(|row| row.model == content.model);
+        let mut variables = row.map(|row| row.variables).unwrap_or_default();
+        let more_variables = variables.len().saturating_sub(MAX_VARIABLES);
+        variables.truncate(MAX_VARIABLES);
         let (lines, is_cut) = beginning(&content.source);
         let is_label = artifact.labels.contains_key(&chosen);
         Ok(Some(Current {
@@ -67,7 +71,8 @@ impl Current {
             version: content.version,
             lines,
             is_cut,
-            variables: row.map(|row| row.variables).unwrap_or_default(),
+            variables,
+            more_variables,
             invisible: texts::invisible(visible::count(&content.compiled)),
             choices: against::choices(artifact, &chosen),
             chosen,

@@ -54,6 +54,56 @@ pub fn between(old: &str, new: &str, max_lines: &mut usize) -> Vec<Row> {
     rows(&diff::unified(&line(old), &line(new), ("", ""), max_lines))
 }
 
+/// The first rows, with so many bytes of text at most, and whether that is not all.
+pub fn beginning(rows: Vec<Row>, max_rows: usize, max_bytes: usize) -> (Vec<Row>, bool) {
+    let (count, mut left) = (rows.len(), max_bytes);
+    let mut kept = Vec::new();
+    for mut row in rows.into_iter().take(max_rows) {
+        let is_whole = row.cut(&mut left);
+        kept.push(row);
+        if !is_whole {
+            return (kept, true);
+        }
+    }
+    let is_cut = kept.len() < count;
+    (kept, is_cut)
+}
+
+impl Row {
+    /// Cuts each side to half of the bytes that are left, and takes what it has off these. Returns
+    /// whether all of it is there.
+    fn cut(&mut self, left: &mut usize) -> bool {
+        let room = *left / 2;
+        let sides = match self {
+            Row::Part { .. } => return true,
+            Row::Same { text, .. } => {
+                let is_whole = shorten(text, room);
+                *left -= 2 * text.len();
+                return is_whole;
+            }
+            Row::Changed { old, new } => [old, new],
+        };
+        let mut is_whole = true;
+        for line in sides.into_iter().flatten() {
+            let mut room = room;
+            for (_, text) in &mut line.pieces {
+                is_whole &= shorten(text, room);
+                room -= text.len();
+                *left -= text.len();
+            }
+        }
+        is_whole
+    }
+}
+
+/// Cuts a text to so many bytes; returns whether it had no more.
+fn shorten(text: &mut String, max_bytes: usize) -> bool {
+    let kept = text.floor_char_boundary(max_bytes);
+    let is_whole = kept == text.len();
+    text.truncate(kept);
+    is_whole
+}
+
 #[derive(Default)]
 struct Reader {
     rows: Vec<Row>,
@@ -169,6 +219,36 @@ mod tests {
             old.pieces.iter().any(|(differs, _)| *differs)
         };
         assert_eq!(rows(&unified).iter().filter(|row| compared(row)).count(), 4);
+    }
+
+    #[test]
+    fn the_beginning_has_so_many_rows_and_bytes_of_both_sides() {
+        let bytes = |rows: &[Row]| -> usize {
+            let of = |line: &Option<Line>| -> usize {
+                line.iter().flat_map(|line| &line.pieces).map(|(_, text)| text.len()).sum()
+            };
+            let each = rows.iter().map(|row| match row {
+                Row::Part { .. } => 0,
+                Row::Same { text, .. } => 2 * text.len(),
+                Row::Changed { old, new } => of(old) + of(new),
+            });
+            each.sum()
+        };
+        // A line of 1 MiB: something of both is shown.
+        let (old, new) = ("ä".repeat(1 << 19), "b".repeat(1 << 20));
+        let rows = between(&old, &new, &mut { MAX_LINES });
+        let (rows, is_cut) = beginning(rows, 200, 1001);
+        assert!(is_cut);
+        assert_eq!((rows.len(), bytes(&rows)), (2, 1000));
+        // Many lines.
+        let lines = "a line of text\n".repeat(300);
+        let rows = || between("", &lines, &mut { MAX_LINES });
+        let (few, is_cut) = beginning(rows(), 200, 1 << 20);
+        assert_eq!((few.len(), is_cut), (200, true));
+        let (few, is_cut) = beginning(rows(), 200, 1000);
+        assert!(is_cut && bytes(&few) <= 1000 && few.len() < 100, "{}", few.len());
+        let (all, is_cut) = beginning(rows(), 400, 1 << 20);
+        assert_eq!((all.len(), is_cut), (rows().len(), false));
     }
 
     #[test]

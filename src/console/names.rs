@@ -12,7 +12,7 @@ const ENVIRONMENTS: &str = "3";
 /// What each list may add to a page, which has 60 KB at most.
 const MAX_BYTES: usize = 8 * 1024;
 /// What an entry takes beside its name.
-const MARKUP_BYTES: usize = 20;
+const MARKUP_BYTES: usize = 9;
 
 /// Names to complete, each once and sorted.
 #[derive(Default)]

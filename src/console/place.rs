@@ -42,6 +42,9 @@ impl Artifact {
     }
 }
 
+/// The model of a text that serves every model.
+pub const GENERIC: &str = "generic";
+
 /// A version of an artifact, without its text.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,6 +110,14 @@ impl Place {
     /// Adds the pages above one that is below its own.
     pub fn crumbs(&self, visit: &Visit, frame: Frame) -> Frame {
         self.above(visit, frame).crumb(self.name.clone(), self.path.clone())
+    }
+
+    /// An exact version, once for each model that it has a text for.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn rows(&self, api: &Api, version: &str) -> Result<Vec<VersionRow>> {
+        api.items("/registries/artifact-versions", &self.query(&[("version", version)])).await
     }
 
     /// The artifact, if there is one yet.

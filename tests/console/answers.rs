@@ -19,6 +19,8 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/prompts/main/told/edit action=check",
             "/o/acme/prompts/main/told/edit action=nowrap",
             "/o/acme/prompts/main/told/edit action=wrap",
+            "/o/acme/prompts/main/notes/try action=try",
+            "/o/acme/prompts/main/told/try action=try",
             "/o/acme/settings/keys/{id}/rotate",
             "/o/acme/settings/llm-providers/{id} action=test",
             "/o/acme/settings/members/{id} action=password",

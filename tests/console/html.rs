@@ -82,6 +82,8 @@ pub fn forms(html: &str) -> Vec<Form> {
     let mut forms: Vec<Form> = Vec::new();
     let mut select = None;
     let mut is_open = false;
+    // Buttons that send the form elsewhere: with each it is another form.
+    let mut elsewhere: Vec<(String, (String, String))> = Vec::new();
     for tag in tags(html) {
         match tag.name.as_str() {
             "form" => {
@@ -95,7 +97,13 @@ pub fn forms(html: &str) -> Vec<Form> {
                     buttons: Vec::new(),
                 });
             }
-            "/form" => is_open = false,
+            "/form" => {
+                is_open = false;
+                for (action, button) in elsewhere.drain(..) {
+                    let form = forms.last().unwrap().clone();
+                    forms.push(Form { action, buttons: vec![button], ..form });
+                }
+            }
             _ => {}
         }
         let Some(form) = forms.last_mut().filter(|_| is_open) else { continue };
@@ -111,7 +119,10 @@ pub fn forms(html: &str) -> Vec<Form> {
                 let text = tag.text.strip_prefix('\n').unwrap_or(&tag.text).to_string();
                 form.fields.push((name, text));
             }
-            ("button", Some(name)) => form.buttons.push((name, value)),
+            ("button", Some(name)) => match tag.get("formaction") {
+                Some(action) => elsewhere.push((action.into(), (name, value))),
+                None => form.buttons.push((name, value)),
+            },
             ("select", Some(name)) => {
                 form.choices.push((name.clone(), Vec::new()));
                 select = Some(name);

@@ -60,3 +60,4 @@ mod uploads;
 mod webdriver;
 mod whole;
 mod wide;
+mod writing;

@@ -76,6 +76,27 @@ fn a_draft_is_tried_and_what_fails_says_why() {
 }
 
 #[test]
+fn the_editor_brings_its_text_and_nothing_else_and_no_model_is_asked() {
+    let model = saying("ok");
+    let server = server(&model);
+    let ada = server.signed_in("ada@acme.test");
+    let editor = ada.get("/o/acme/prompts/main/hello/edit");
+    let text = "Praise {{WHOM}}.";
+    let fields = [("source", text), ("message", "Why"), ("model", "gpt"), ("action", "try")];
+    let page = ada.send(&editor, TRY, &fields);
+    assert_eq!(page.status, 200);
+    page.shows("WHOM").shows("None yet.");
+    assert_eq!(page.field(TRY, "source"), text);
+    for other in ["version", "model", "message"] {
+        assert_eq!(page.field(TRY, other), "", "{other}");
+    }
+    // Without a text it is the newest version, and not the one that is being written.
+    let page = ada.send(&editor, TRY, &[("source", ""), ("action", "try")]);
+    page.shows("NAME");
+    assert!(model.is_idle());
+}
+
+#[test]
 fn the_script_is_answered_with_events() {
     let model = saying("ok");
     let server = server(&model);

@@ -7,17 +7,19 @@ const list = document.createElement("ul");
 const said = document.createElement("p");
 let options = [];
 let active = -1;
-// Where the name begins, what follows it, and where one that was dismissed began.
+// Where the name begins, the caret when it was offered, what follows it, and where one that was dismissed
+// began.
 let from = 0;
+let caret = 0;
 let end = "";
 let dismissed = -1;
 
-const known = (id) => [...document.querySelectorAll(`#${id} option`)].map((option) => option.value);
+const known = (id) => [...document.getElementById(id).content.children].map((one) => one.textContent);
+const isThere = () => text.selectionStart === caret && text.selectionEnd === caret;
 
 function close() {
   list.hidden = true;
-  active = -1;
-  text.removeAttribute("aria-activedescendant");
+  choose(-1);
   said.textContent = "";
 }
 
@@ -29,34 +31,40 @@ function choose(at) {
 }
 
 function take(name) {
-  const caret = text.selectionStart;
-  const after = text.value.slice(caret);
-  const isClosed = end === "}}" ? /^\s*\}\}/.test(after) : after.startsWith('"');
   close();
-  text.setSelectionRange(from, caret);
+  if (!isThere()) return;
+  // What follows up to the end of a name that is closed belongs to it.
+  const rest = end === "}}" ? /^\w*(?=\s*\}\})/ : /^[\w.-]*(?=(@[^"\n]*)?")/;
+  const old = rest.exec(text.value.slice(caret, caret + 400));
+  text.setSelectionRange(from, caret + (old?.[0].length ?? 0));
+  dismissed = from;
   // What is inserted so can be undone.
-  document.execCommand("insertText", false, name + (isClosed ? "" : end));
+  document.execCommand("insertText", false, name + (old ? "" : end));
+  dismissed = -1;
 }
 
 // Puts the list below the caret, which is where the line numbers have the same text.
-function place(before) {
-  const lines = before.split("\n");
+// Returns whether the caret is within the field.
+function place() {
+  const lines = text.value.slice(0, caret).split("\n");
   const shown = document.querySelector(".numbers").children[lines.length - 1];
-  const field = list.parentElement.getBoundingClientRect();
+  const [field, box] = [list.parentElement, text].map((one) => one.getBoundingClientRect());
   const range = document.createRange();
   range.setStart(shown.firstChild, lines.at(-1).length);
-  const caret = range.getBoundingClientRect();
-  const left = caret.left - shown.getBoundingClientRect().left + text.offsetLeft - text.scrollLeft;
-  list.style.left = `${Math.max(0, Math.min(left, field.width - list.offsetWidth))}px`;
-  list.style.top = `${caret.bottom - field.top}px`;
+  const at = range.getBoundingClientRect();
+  const x = at.left - shown.getBoundingClientRect().left - text.scrollLeft;
+  list.style.left = `${Math.max(0, Math.min(x + text.offsetLeft, field.width - list.offsetWidth))}px`;
+  list.style.top = `${at.bottom - field.top}px`;
+  return x >= 0 && x <= text.clientWidth + 1 && at.bottom > box.top && at.top < box.bottom;
 }
 
 function offer() {
-  const before = text.value.slice(0, text.selectionStart);
+  caret = text.selectionStart;
+  const before = text.value.slice(0, caret);
   const tail = before.slice(-200);
   const imported = PROMPTLET.exec(tail);
   const found = imported ?? VARIABLE.exec(tail);
-  if (!found || text.selectionStart !== text.selectionEnd) return close();
+  if (!found || !isThere()) return close();
   const begun = found[1] ?? "";
   from = before.length - begun.length;
   if (from === dismissed) return close();
@@ -79,11 +87,12 @@ function offer() {
   list.hidden = false;
   choose(begun === "" ? -1 : 0);
   said.textContent = `${options.length} names: arrows, Enter, Escape.`;
-  place(before);
+  place();
 }
 
 function press(event) {
   if (list.hidden || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (!isThere()) return close();
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const stops = options.length + 1;
   if (step) choose((active + 1 + step + stops) % stops - 1);
@@ -108,10 +117,16 @@ if (text) {
   text.addEventListener("input", offer);
   text.addEventListener("keydown", press);
   text.addEventListener("blur", close);
-  text.addEventListener("scroll", close, { passive: true });
+  document.addEventListener("selectionchange", () => {
+    if (!list.hidden && !isThere()) close();
+  });
+  // Typing at the end of a long line scrolls, too.
+  text.addEventListener("scroll", () => {
+    if (!list.hidden && !place()) close();
+  }, { passive: true });
   // The field keeps the focus.
-  list.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
+  list.addEventListener("mousedown", (event) => event.preventDefault());
+  list.addEventListener("click", (event) => {
     const option = event.target.closest("[role=option]");
     if (option) take(option.textContent);
   });

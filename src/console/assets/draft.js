@@ -2,6 +2,8 @@
 const form = document.querySelector("[data-draft]");
 const PAUSE = 500;
 const PREFIX = "draft:";
+// What a draft of a prompt keeps: the model and the message are of what is published.
+const SAVED = ["source", "metadata", "version"];
 
 function names() {
   return [...form.elements].filter((field) => field.name && !field.name.startsWith("_")
@@ -65,7 +67,9 @@ if (form) {
     clearTimeout(timer);
     store(null);
     key = here();
-    initial = saving;
+    const [sent, now] = [JSON.parse(saving), JSON.parse(initial)];
+    for (const name of SAVED) now[name] = sent[name];
+    initial = JSON.stringify(now);
     note.hidden = !isChanged();
     if (isChanged()) store(JSON.stringify(values()));
   });

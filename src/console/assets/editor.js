@@ -100,7 +100,10 @@ let asked = null;
 
 function check() {
   asked?.abort();
-  asked = post(form.dataset.check, fieldsOf(), (request) => {
+  const fields = fieldsOf();
+  // What nobody looks at is not compared.
+  if (!form.querySelector(".against")?.open) fields.delete("against");
+  asked = post(form.dataset.check, fields, (request) => {
     if (request.status !== 200) return;
     for (const id of ["checked", "difference"]) {
       const part = request.response?.getElementById(id);
@@ -124,10 +127,38 @@ function wrap(action) {
   }
   const body = new URLSearchParams({ _token: form.elements.namedItem("_token").value, action });
   // It arrives even if the page is left at once.
-  fetch(form.getAttribute("action"), { method: "POST", body, keepalive: true }).catch(() => {});
+  fetch(form.getAttribute("action"), { method: "POST", body, keepalive: true, redirect: "manual" }).catch(() => {});
+}
+
+// What was said of a form that was refused: the draft is saved.
+function settle() {
+  delete form.dataset.mends;
+  for (const said of form.querySelectorAll(".conflict, .problems, [id^='e-']")) said.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-errormessage");
+  }
+  document.title = document.title.replace("Error: ", "");
 }
 
 let isSaving = false;
+// The button that was pressed while the draft is saved.
+let next = null;
+
+function finish() {
+  isSaving = false;
+  const button = next;
+  next = null;
+  return button;
+}
+
+// Sent meanwhile, the form would be in conflict with the draft that it has just saved.
+function wait(event) {
+  if (!isSaving || event.target !== form || event.submitter?.value === "try") return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  next = event.submitter;
+}
 
 // Saves the draft, and goes on in it. What is refused is sent as the button sends it: the answer says why.
 function save() {
@@ -138,21 +169,27 @@ function save() {
   fields.set("action", "draft");
   fields.set("then", "stay");
   post(form.getAttribute("action"), fields, (request) => {
-    isSaving = false;
+    const button = finish();
     const fresh = request.response;
     if (!fresh?.querySelector("[data-accepted]")) {
       form.requestSubmit(form.querySelector("button[value=draft]"));
       return;
     }
-    for (const name of ["_token", "_key", "_return", "was"]) {
+    for (const name of ["_token", "_key", "_return"]) {
       const own = form.elements.namedItem(name);
       if (own) own.value = fresh.querySelector(`#save [name='${name}']`)?.value ?? own.value;
     }
-    history.replaceState(null, "", request.responseURL);
+    // The page may have what somebody else has saved since: that is another draft than this one.
+    const url = new URL(request.responseURL);
+    form.elements.namedItem("was").value = url.searchParams.get("saved");
+    url.searchParams.delete("saved");
+    history.replaceState(null, "", url);
+    settle();
     form.dispatchEvent(new Event("saved"));
     say("The draft was saved.");
+    if (button) form.requestSubmit(button);
   }, () => {
-    isSaving = false;
+    finish();
     say("The draft was not saved: the server cannot be reached.");
   });
 }
@@ -163,7 +200,7 @@ function press(event) {
   if (event.key.toLowerCase() === "s") {
     event.preventDefault();
     save();
-  } else if (event.key === "Enter") {
+  } else if (event.key === "Enter" && form.contains(event.target) && !event.target.closest("a")) {
     event.preventDefault();
     form.requestSubmit(form.querySelector("button[value=publish]"));
   }
@@ -190,6 +227,7 @@ if (form && text) {
   });
   for (const name of ["environment", "against"]) form.elements.namedItem(name)?.addEventListener("change", check);
   form.elements.namedItem("model")?.addEventListener("input", later);
+  form.querySelector(".against")?.addEventListener("toggle", (event) => event.target.open && check());
   text.addEventListener("scroll", follow, { passive: true });
   for (const button of form.querySelectorAll(".lines button")) {
     button.addEventListener("click", (event) => {
@@ -198,4 +236,5 @@ if (form && text) {
     });
   }
   addEventListener("keydown", press);
+  addEventListener("submit", wait, true);
 }

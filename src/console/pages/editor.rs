@@ -15,7 +15,7 @@ use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::names::Names;
 use crate::console::page::Page;
-use crate::console::place::{Artifact, Place, environments};
+use crate::console::place::{Artifact, GENERIC, Place, environments};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -35,8 +35,6 @@ pub const PAGES: &[Page] = &[
 
 /// The version that a new artifact begins with.
 const FIRST: &str = "1.0.0";
-/// The model of a text that serves every model.
-const GENERIC: &str = "generic";
 
 #[derive(Template)]
 #[template(path = "editor.html")]
@@ -110,11 +108,6 @@ struct Published {
     version: String,
 }
 
-#[derive(Deserialize)]
-struct Saved {
-    id: String,
-}
-
 /// What came of a form, for the editor that is shown again.
 #[derive(Default)]
 struct Outcome {
@@ -161,8 +154,10 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     let chosen = frame.value("against", chosen).to_string();
     let source = frame.value("source", &start.source);
     let model = frame.value("model", &start.model);
+    // What nobody has asked for is not compared: a script asks once it is opened.
+    let compared = frame.form.sent("against").unwrap_or_default();
     let page = Editor {
-        difference: against::difference(visit, &place, &chosen, model, source).await?,
+        difference: against::difference(visit, &place, compared, model, source).await?,
         against: artifact
             .as_ref()
             .map(|artifact| against::choices(artifact, &chosen))
@@ -204,7 +199,7 @@ async fn start(visit: &Visit, place: &Place, artifact: Option<&Artifact>) -> Res
             base: String::new(),
             was: digest(&draft.edited(visit)),
             version: draft.draft_version,
-            model: GENERIC.into(),
+            model: visit.query.some("model").unwrap_or(GENERIC).into(),
             source: draft.body,
             metadata: draft.metadata,
         });
@@ -253,6 +248,13 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "draft" => save_draft(visit, &place).await,
         "wrap" | "nowrap" => {
             let wraps = Some(action == "wrap");
+            // A script has changed its page already, and sends no text.
+            if visit.form.sent("source").is_none() {
+                visit.require(Method::Post, "/registries/artifacts")?;
+                let mut reply = Reply::see_other(format!("{}/edit", place.path));
+                reply.wraps = wraps;
+                return Ok(reply);
+            }
             return edit(visit, Outcome { wraps, ..Outcome::default() }).await;
         }
         _ => {
@@ -401,12 +403,19 @@ async fn save_draft(visit: &Visit, place: &Place) -> Result<Reply> {
     Ok(visit.done(&after_draft(visit, place, &saved), Flash::DraftSaved))
 }
 
-/// Where one is after a draft is saved: by a key one goes on writing it.
-fn after_draft(visit: &Visit, place: &Place, saved: &Saved) -> String {
-    match visit.form.get("then") {
-        "stay" => format!("{}/edit?draft={}", place.path, segment(&saved.id)),
-        _ => place.path.clone(),
+/// Where one is after a draft is saved: by a key one goes on writing it, for the same model, and `saved`
+/// is the digest of what was written, whoever saves another one before the page is read.
+fn after_draft(visit: &Visit, place: &Place, saved: &Draft) -> String {
+    if visit.form.get("then") != "stay" {
+        return place.path.clone();
     }
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("draft", &saved.id);
+    if let Some(model) = visit.form.some("model").filter(|model| *model != GENERIC) {
+        query.append_pair("model", model);
+    }
+    query.append_pair("saved", &digest(&saved.edited(visit)));
+    format!("{}/edit?{}", place.path, query.finish())
 }
 
 async fn check_only(visit: &Visit) -> Result<Reply> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::Method;
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::fields::Fields;
 use crate::console::frame::{Frame, render};
@@ -102,7 +102,8 @@ struct Compiled {
 
 /// What is entered or, on a page that was just opened, what its link says.
 fn given<'a>(visit: &'a Visit, name: &str) -> &'a str {
-    visit.form.sent(name).unwrap_or_else(|| visit.query.get(name)).trim()
+    let entered = visit.form.sent(name).filter(|_| !is_brought(visit));
+    entered.unwrap_or_else(|| visit.query.get(name)).trim()
 }
 
 /// Whether the editor brings its text, of whose form the text alone is meant for here.
@@ -164,6 +165,8 @@ async fn variables(visit: &Visit, place: &Place) -> Result<Vec<String>> {
     let body = json!({"registryRef": place.registry, "artifactType": place.kind, "source": source});
     match visit.api.post(&format!("{path}/compile"), body).await {
         Ok(Compiled { variables }) => Ok(variables),
+        // A text that is brought has no page where its registry has none for the visitor.
+        Err(error) if is_brought(visit) && error.kind() != Kind::Invalid => Err(error),
         Err(error) => visit.failed(error).map(|_| Vec::new()),
     }
 }

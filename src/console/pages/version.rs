@@ -14,11 +14,10 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Artifact, People, Place, VersionRow, environments};
+use crate::console::place::{Artifact, GENERIC, People, Place, VersionRow, environments};
 use crate::console::problems::sentence;
 use crate::console::reading::Reading;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -35,8 +34,8 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(delete(visit))),
 ];
 
-/// The model of a text that serves every model.
-const GENERIC: &str = "generic";
+/// Models that are listed, of up to 500.
+const MAX_MODELS: usize = 100;
 /// Names of the fields with values of variables begin so.
 const VALUE: &str = "v.";
 
@@ -91,10 +90,9 @@ async fn show(visit: &Visit) -> Result<Reply> {
     query.extend(visit.query.some("model").map(|model| ("model", model)));
     let path = "/registries/artifact-versions/content";
     let content: Content = api.get(path, &place.query(&query)).await?;
-    let exactly = place.query(&[("version", &content.version), ("limit", "100")]);
-    let rows: List<VersionRow> = api.get("/registries/artifact-versions", &exactly).await?;
-    let models: Vec<_> = rows.items.iter().map(|row| row.model.clone()).collect();
-    let row = rows.items.into_iter().find(|row| row.model == content.model);
+    let rows = place.rows(api, &content.version).await?;
+    let models: Vec<_> = rows.iter().take(MAX_MODELS).map(|row| row.model.clone()).collect();
+    let row = rows.into_iter().find(|row| row.model == content.model);
     let row = row.ok_or_else(|| Error::no_such("version"))?;
     let title = format!("{} {}", place.name, content.version);
     let page = VersionPage {
