@@ -291,6 +291,21 @@ fn a_tool_that_was_taken_for_gone_can_neither_change_the_key_nor_complete_the_st
     assert_eq!(next.note("who").unwrap().as_deref(), Some("the first"));
 }
 
+#[test]
+fn who_is_at_an_old_primary_whose_standby_was_promoted_is_no_member_for_all_it_knows() {
+    let Some(server) = PostgresServer::start(&["max_connections=100"]) else { return };
+    let tool = open(&server, &new_schema(), Some(Owner::new("a tool")));
+    tool.require_membership().unwrap();
+    // As where the standby does not follow it any more: it reads, and no commit is finished.
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    server.sql("SELECT pg_reload_conf()");
+    let refused = client::eventually("a commit that waits", || tool.require_membership().err());
+    assert_eq!(refused.code(), "store_unavailable", "{refused:?}");
+    server.sql("ALTER SYSTEM RESET synchronous_standby_names");
+    server.sql("SELECT pg_reload_conf()");
+    client::eventually("it goes on", || tool.require_membership().ok());
+}
+
 fn store_check(url: &str) -> (Option<i32>, Vec<u8>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
     command.args(["store-check", "--json", "--rounds", "5", "--cuts", "20", "--store", url]);

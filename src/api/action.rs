@@ -69,6 +69,9 @@ pub struct HashPlan {
 pub enum Attempt {
     /// The e-mail address, and whether it has signed in from this IP address before.
     Email(Email, bool),
+    /// Of the person in a session with this e-mail address, for it and the IP address each: a code that
+    /// is guessed.
+    Code(Email),
     /// Nothing: it names nobody.
     Address,
     /// Nothing either: it has an invitation of this user to this organization, whose turn it takes.

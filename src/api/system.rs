@@ -107,8 +107,8 @@ pub struct SystemStorage {
     pub failed_commits: u64,
     /// Checkpoints of the write-ahead log since the start that failed; each is tried again.
     pub failed_checkpoints: u64,
-    /// Whether each commit is on a second database server before it is acknowledged, as last checked;
-    /// null over a data directory.
+    /// Whether each commit is on a second database server before it is acknowledged, or the URL of the store
+    /// declares that the service replicates by itself, as last checked; null over a data directory.
     pub replicated: Option<bool>,
     /// Whether this server refuses writes, since the database server does not finish commits, as when its
     /// synchronous standby is away; false over a data directory.

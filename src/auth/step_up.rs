@@ -14,6 +14,9 @@ use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
 /// browser.
 pub const PROOF_SECS: i64 = 15 * 60;
 
+/// What is noted of a session in which nobody has proved who they are.
+pub const NEVER: Time = Time::from_millis(0);
+
 /// The code of the error (RFC 9470).
 pub const PROOF_REQUIRED: &str = "insufficient_user_authentication";
 
@@ -57,14 +60,18 @@ pub fn note_proof(tx: &mut Tx, session: Id<Session>, proved_at: Time) -> Result<
     tx.put(&SessionProof { session, proved_at })
 }
 
+/// Whether a proof of then still counts. One of the future does not: the clock was ahead.
+pub fn is_recent(at: Time, now: Time) -> bool {
+    at.plus_secs(PROOF_SECS) > now && !at.is_beyond(now, 0)
+}
+
 impl Identity {
     /// Requires that a person in a session has proved who they are within the last 15 minutes.
     ///
     /// # Errors
     /// 401 `insufficient_user_authentication` otherwise.
     pub fn require_recent_proof(&self, now: Time) -> Result<()> {
-        let is_recent = |at: Time| at.plus_secs(PROOF_SECS) > now && !at.is_beyond(now, 0);
-        if self.proved_at.is_none_or(is_recent) {
+        if self.proved_at.is_none_or(|at| is_recent(at, now)) {
             return Ok(());
         }
         let asked = Error::new(
@@ -101,5 +108,8 @@ mod tests {
         assert_eq!(asks(Some(at), PROOF_SECS - 1), None);
         assert_eq!(asks(Some(at), PROOF_SECS), Some((Kind::Unauthenticated, PROOF_REQUIRED)));
         assert_eq!(asks(None, PROOF_SECS), None);
+        let ahead = at.plus_secs(Time::CLOCK_DIFFERENCE_SECS + 1);
+        assert!(!is_recent(ahead, at) && is_recent(at, at));
+        assert!(!is_recent(NEVER, at));
     }
 }

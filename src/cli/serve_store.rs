@@ -16,7 +16,7 @@ use super::common::init_server_logging;
 use super::failure::Failure;
 use super::listening::{TlsChoice, local_url, warn_of_local_names};
 use super::serve::{Announced, Serve, name_admins, run, with_link};
-use super::shutdown::Shutdown;
+use super::shutdown::{Shutdown, end_after};
 use super::store_check::url;
 use super::{machine, output};
 use crate::app::shared_store::SharedStore;
@@ -65,7 +65,6 @@ impl Serve {
         let must_exist = self.must_exist;
         let json = self.common.json;
         run(async move {
-            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             let listeners = self.tls.bind(&self.listening).await?;
             let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
             let (address, redirect) = (addresses[0], listeners.redirect_address());
@@ -90,6 +89,8 @@ impl Serve {
             name_admins(&store, &config).await?;
             let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
             let config = ServerConfig { leases, nodes, ..config };
+            // After all that may wait for the database: a signal kills until here, and stops from here on.
+            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             let server = Server::start_with(store.clone(), listeners, config, None)?;
             let announced = Announced {
                 addresses: &addresses,
@@ -105,10 +106,13 @@ impl Serve {
             let checking = tokio::spawn(look_on(engine.clone(), is_replicated, seen));
             let ended = tokio::select! {
                 ended = shutdown.serve(server, Path::new(&place), watching) => ended,
-                () = removed(engine.is_removed()) => Err(Failure::Failed(
-                    "others have removed this server from the store, in which it was silent for \
-                     long; it has stopped".into(),
-                )),
+                () = removed(engine.is_removed()) => {
+                    end_after(STOP_TIME)?;
+                    Err(Failure::Failed(
+                        "others have removed this server from the store, in which it was silent for \
+                         long; it has stopped".into(),
+                    ))
+                }
             };
             checking.abort();
             block_in_place(|| store.close());

@@ -101,7 +101,7 @@ impl Shutdown {
 }
 
 /// Ends the process after this time, from a thread: those of the runtime may be what hangs.
-fn end_after(limit: Duration) -> Result<(), Failure> {
+pub(super) fn end_after(limit: Duration) -> Result<(), Failure> {
     let end = move || {
         thread::sleep(limit);
         tracing::warn!(

@@ -30,7 +30,7 @@ use crate::auth::oidc::ATTEMPT_SECS;
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
-    ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, is_at_other_port,
+    Asker, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, is_at_other_port,
 };
 
 /// How long a visitor's cookie, the theme and the choice of lines last.
@@ -175,6 +175,7 @@ async fn reply(
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
     visit.first_visit = console.first_visit.clone();
+    visit.asker = Asker::of(head).cloned();
     let form = is_post.then_some(Form { body, is_tls });
     let entered = enter(&mut visit, page, &head.headers, form, cookies).await;
     if let Err(error) = entered {

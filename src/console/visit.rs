@@ -15,7 +15,7 @@ use super::reply::Reply;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result, Time};
-use crate::http::SentBytes;
+use crate::http::{Asker, SentBytes};
 
 /// A request to a page.
 pub struct Visit {
@@ -54,6 +54,8 @@ pub struct Visit {
     pub first_visit: Option<Arc<FirstVisit>>,
     /// Whether the editor wraps lines.
     pub wraps: bool,
+    /// Who awaits the answer, if that can be told.
+    pub(super) asker: Option<Asker>,
     pub(super) jar: Jar,
     /// What tokens of forms are bound to.
     pub(super) bound_to: String,
@@ -69,6 +71,7 @@ pub struct CurrentSession {
     pub memberships: Vec<Membership>,
     /// Whether they administer the installation.
     pub installation_admin: bool,
+    pub expires_at: Time,
     /// When they last proved who they are.
     pub proved_at: Time,
     pub has_password: bool,
@@ -148,6 +151,7 @@ impl Visit {
             theme: None,
             first_visit: None,
             wraps: true,
+            asker: None,
             jar,
             bound_to: String::new(),
             is_private: false,
@@ -175,6 +179,14 @@ impl Visit {
         self.bound_to = token.into();
         Ok(())
     }
+
+    /// Says that the visit begins to wait: it ends if the browser goes away.
+    pub fn begin_waiting(&self) {
+        if let Some(asker) = &self.asker {
+            asker.wait();
+        }
+    }
+
     /// A parameter of the path.
     pub fn param(&self, index: usize) -> &str {
         self.params.get(index).map_or("", String::as_str)

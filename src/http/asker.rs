@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::http::request::Parts;
 use tokio::sync::Notify;
 
 use super::connection_state::ConnectionState;
@@ -16,6 +17,11 @@ pub enum Asker {
 }
 
 impl Asker {
+    /// Returns who awaits the answer to the request with this head.
+    pub fn of(head: &Parts) -> Option<&Self> {
+        head.extensions.get()
+    }
+
     /// The request begins to wait, which is pointless once nobody awaits its answer.
     pub fn wait(&self) {
         match self {

@@ -41,6 +41,7 @@ mod transport;
 mod wire;
 mod within;
 
+pub use asker::Asker;
 pub use body::{BodyBudgets, MAX_FORM_BYTES, MAX_OPEN_BODY_BYTES, MAX_PARTS_BYTES, SentBytes};
 pub use connections::max_connections;
 pub use context::{ServerContext, is_at_other_port, names_this_machine};

@@ -33,7 +33,7 @@ impl SiteRequest<'_> {
 
 /// Says that a request begins to wait: it ends if the client disconnects.
 pub fn begin_waiting(head: &Parts) {
-    if let Some(asker) = head.extensions.get::<Asker>() {
+    if let Some(asker) = Asker::of(head) {
         asker.wait();
     }
 }

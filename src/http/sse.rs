@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::response_body::{BodyAborted, ResponseBody};
 use crate::api::TakenItem;
-use crate::api::execute::{ItemStream, StreamEvent, TextStream};
+use crate::api::execute::{ItemStream, MAX_TEXT_STALL, StreamEvent, TextStream};
 use crate::base::Error;
 
 /// The interval of heartbeats.
@@ -21,9 +21,6 @@ const MAX_UNREAD: usize = 4;
 /// A client that takes no event for this long is considered gone, so that the items leased to it
 /// become available to others earlier.
 const MAX_STALL: Duration = Duration::from_secs(5);
-
-/// The same for a client that takes no part of a text: nothing is leased to it, and it may wait for a network.
-const MAX_TEXT_STALL: Duration = Duration::from_secs(30);
 
 type Events = mpsc::Sender<Result<Bytes, BodyAborted>>;
 

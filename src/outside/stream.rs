@@ -96,7 +96,10 @@ impl AnswerStream {
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
         loop {
             let (next_by, pause) = self.next_by;
-            let Ok(frame) = timeout_at(next_by.min(self.deadline), self.body.frame()).await else {
+            let frame = timeout_at(next_by.min(self.deadline), self.body.frame());
+            // A timeout lets pass what is there already.
+            let frame = if Instant::now() < self.deadline { frame.await.ok() } else { None };
+            let Some(frame) = frame else {
                 let (host, after) = (self.host.clone(), self.limits.total);
                 return Err(if next_by < self.deadline {
                     Failure::Silent { host, pause }

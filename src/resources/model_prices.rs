@@ -150,10 +150,13 @@ pub fn priced(view: &View, usage: &[NewModelUsage]) -> Result<Vec<ModelUsage>> {
     usage.iter().map(priced).collect()
 }
 
-/// Returns what these tokens cost by the organization's price of this model; `None` if it has none.
-pub fn cost(view: &View, model: &str, input: u64, output: u64) -> Result<Option<f64>> {
+/// Returns what these tokens cost by the organization's price of this model; `None` if it has none. They are
+/// those of the input, of the output, and those of the input that came from a cache.
+pub fn cost(view: &View, model: &str, [input, output, cached]: [u64; 3]) -> Result<Option<f64>> {
     let Ok(model) = ModelName::parse(model) else { return Ok(None) };
-    Ok(view.get::<ModelPrice>(&model)?.map(|price| price.of(input, output, 0)))
+    // A server may say anything.
+    let cached = cached.min(input);
+    Ok(view.get::<ModelPrice>(&model)?.map(|price| price.of(input, output, cached)))
 }
 
 /// Returns what a run cost by what is known; `None` if nothing is.
@@ -269,6 +272,17 @@ mod tests {
             one["costUsd"] = json!(0.25);
             assert_eq!(used(json!([one])), [Some(0.25)], "what is reported counts");
         }
+    }
+
+    #[test]
+    fn tokens_of_a_cache_cost_their_price_and_are_no_more_than_all() {
+        let fixture = Fixture::new();
+        put(&fixture, "m", json!({"inputUsd": 2, "outputUsd": 10, "cachedUsd": 0.5})).unwrap();
+        let of = |tokens: [u64; 3]| {
+            fixture.store.read_now(fixture.org, |view| cost(view, "m", tokens)).unwrap()
+        };
+        assert_eq!(of([2_000_000, 0, 1_000_000]), Some(2.5));
+        assert_eq!(of([1_000_000, 0, u64::MAX]), Some(0.5));
     }
 
     #[test]

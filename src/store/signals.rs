@@ -117,7 +117,7 @@ impl Signals {
 
     /// Wakes all subscribers: something was committed that nobody here has heard of.
     #[cfg(any(test, feature = "postgres"))]
-    pub(super) fn notify_all(&self) {
+    pub(crate) fn notify_all(&self) {
         let mut state = self.state();
         state.sent += 1;
         // It may have been any topic.
@@ -137,6 +137,11 @@ impl Listener {
             std::future::pending::<()>().await;
         }
         *self.0.borrow_and_update()
+    }
+
+    /// Forgets the signals until now. Do so before reading: the read sees what they were for.
+    pub fn forget(&mut self) {
+        self.0.mark_unchanged();
     }
 }
 
@@ -178,6 +183,17 @@ mod tests {
         assert_eq!(listener.notified().await, Signal::Everything);
         signals.notify(&[Uuid::from_u128(1)]);
         assert_eq!(listener.notified().await, Signal::Topic);
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_end_a_wait_and_what_follows_does() {
+        let signals = Signals::default();
+        let mut listener = signals.subscribe(Uuid::from_u128(1));
+        signals.notify_all();
+        listener.forget();
+        assert!(!is_notified(&mut listener));
+        signals.notify(&[Uuid::from_u128(1)]);
+        assert!(is_notified(&mut listener));
     }
 
     #[test]

@@ -84,11 +84,18 @@ impl Lab {
         (stream, status)
     }
 
+    /// The entries of the audit log of prompts that were tried, the newest first.
+    fn entries(&self) -> Vec<Value> {
+        self.acme.owner.get("/audit-logs?action=prompt.try").items()
+    }
+
     /// The newest entry of the audit log of a prompt that was tried.
     fn logged(&self) -> Value {
         let find = || {
-            let entries = self.acme.owner.get("/audit-logs?action=prompt.try&limit=1").items();
-            entries.into_iter().next()
+            // One says what begins, and the next one what came of it.
+            let newest = self.entries().into_iter().next()?;
+            let detail = newest["resource"]["detail"].as_str()?;
+            (!detail.ends_with(", to begin")).then_some(newest)
         };
         eventually("it is logged", find)
     }
@@ -260,7 +267,8 @@ fn a_label_a_draft_and_an_unsaved_text_can_be_tried_and_only_one_of_them() {
     let body = lab.body(json!({"source": "Fresh."}));
     acme.member.post("/prompts/unheard-of/try", body).ok();
     assert_eq!(model.next().json()["messages"][0]["content"], "Fresh.");
-    assert!(acme.member.get("/registries/artifacts?registryRef=main").text().contains("hello"));
+    let list = acme.member.get("/registries/artifacts?registryRef=main");
+    assert!(list.text().contains("hello") && !list.text().contains("unheard-of"), "it is not kept");
 
     let both = lab.ask(&acme.member, json!({"draftId": draft, "source": "x", "version": "1"}));
     both.invalid(&["draftId", "source"]);
@@ -445,8 +453,15 @@ fn a_client_that_goes_away_ends_the_call_and_is_logged() {
     let ask = lab.acme.member.ask("POST", "/prompts/hello/try").org_json(lab.body(json!({})));
     waiting.write(&ask.to_bytes()).unwrap();
     assert_eq!(next(), "said");
+    // What was begun is logged before it ends.
+    let begun = lab.entries();
+    assert_eq!(begun.len(), 3, "{begun:?}");
+    assert!(begun[0]["resource"]["detail"].as_str().unwrap().ends_with(", to begin"));
     drop(waiting);
     assert_eq!(next(), "gone");
+    let logged = lab.logged();
+    assert!(logged["resource"]["detail"].as_str().unwrap().ends_with("no whole answer"));
+    assert_eq!(lab.entries().len(), 4);
 }
 
 #[test]
@@ -459,7 +474,10 @@ fn a_person_has_four_at_a_time_and_others_are_not_held_up() {
     let ok = Receiver::responding(|_| streaming("text/event-stream", &openai(&["ok"])));
     let other = Lab::new(&ok);
     other.ask(&other.acme.member, json!({})).ok();
+    // Who has gone holds up nobody.
     drop(held);
+    let (_fifth, status) = lab.stream(json!({}));
+    assert_eq!(status, 200);
 }
 
 #[test]

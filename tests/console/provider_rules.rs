@@ -66,6 +66,9 @@ fn an_owner_says_which_groups_are_what_and_everybody_sees_why() {
     assert_eq!(saved.field("/o/acme/settings/sign-in", "rules"), lines);
     let wrong = ada.submit(&saved, "/o/acme/settings/sign-in", &[("rules", "kc groups=ops")]);
     wrong.shows("must have a role or grants");
+    let twice = [("rules", "kc admin member groups=ops")];
+    ada.submit(&saved, "/o/acme/settings/sign-in", &twice).shows("admin member");
+    assert_eq!(server.ada().get("/organizations/sign-in").ok()["rules"], expected);
 
     sign_in(&provider, &server, json!(["staff"]));
     assert_eq!(grace(&server)["role"], "member");

@@ -1,5 +1,10 @@
 //! Trying a prompt on a model, without scripts and as the script asks for it.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::journeys::{sign_in, with_and_without_scripts};
@@ -155,6 +160,7 @@ fn a_person_tries_a_prompt_and_changes_what_she_says() {
         browser.click("main button.primary");
         browser.shows("Check what you entered");
         assert!(model.is_idle());
+        assert_eq!(browser.value("#f-message"), "Go", "what was entered is still there");
         browser.fill("#f-source", "Praise Ada.");
         browser.click("main button.primary");
         browser.shows("Good <b>morning</b> Ada");
@@ -163,5 +169,56 @@ fn a_person_tries_a_prompt_and_changes_what_she_says() {
             (&second[0]["content"], &second[1]["content"]),
             (&json!("Praise Ada."), &json!("Go"))
         );
+    });
+}
+
+#[test]
+fn a_browser_that_goes_away_ends_the_call_without_scripts_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let model = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.read(&mut [0; 65_536]).unwrap();
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: alive\n\n";
+        stream.write_all(head).unwrap();
+        tell.send("asked").unwrap();
+        // Until the connection ends, after what is left of the request.
+        while stream.read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {}
+        let _ = tell.send("gone");
+    });
+    let server = server(&saying("not asked"));
+    let provider = json!({"name": "Slow", "provider": "custom", "baseUrl": model, "isDefault": true,
+        "config": {"model": "small"}});
+    let provider = server.ada().post("/llm-providers", provider).id();
+    let ada = server.signed_in("ada@acme.test");
+    let page = ada.get(TRY);
+    let mut fields = page.form(TRY).fields;
+    fields.retain(|(name, _)| name != "llmProviderId");
+    fields.push(("llmProviderId".into(), provider));
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    let connection = ada.post_and_leave(TRY, &body);
+    let next = || told.recv_timeout(Duration::from_secs(50)).expect("the model is told");
+    assert_eq!(next(), "asked");
+    drop(connection);
+    assert_eq!(next(), "gone");
+}
+
+#[test]
+fn a_model_that_fails_is_asked_once_and_the_page_says_why() {
+    with_and_without_scripts(|driver, scripts| {
+        let model = Receiver::answering(&[500]);
+        let server = server(&model);
+        let browser = driver.browser(1280, 800, scripts);
+        sign_in(&browser, &server, "ada@acme.test");
+        browser.open(&format!("http://{}{TRY}?version=1.0.0", server.address));
+        browser.fill("#f-message", "Go");
+        browser.click("main button.primary");
+        browser.shows("it fails; try again later");
+        model.next();
+        assert!(model.is_idle(), "a trial that was refused is not asked again");
+        // The page that is shown works as the first one.
+        browser.click("main button.primary");
+        model.next();
     });
 }

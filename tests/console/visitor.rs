@@ -130,6 +130,21 @@ impl Visitor {
         connection
     }
 
+    /// Sends a body of a form, and leaves the answer to be read.
+    pub fn post_and_leave(&self, path: &str, body: &str) -> Connection {
+        let cookies = self.cookies.borrow().clone();
+        let all: Vec<_> = cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (address, cookies, length) = (self.address, all.join("; "), body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookies}\r\n\
+             Sec-Fetch-Site: same-origin\r\nContent-Length: {length}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\n\r\n{body}"
+        );
+        let mut connection = Connection::open(self.address).unwrap();
+        connection.write(head.as_bytes()).unwrap();
+        connection
+    }
+
     /// Sends a form of a page, with these fields filled.
     #[track_caller]
     pub fn send(&self, page: &Page, action: &str, fields: &[(&str, &str)]) -> Page {

@@ -55,11 +55,7 @@ impl Node {
 
     pub fn start_at(url: &str, listen: &str) -> Self {
         let log = tempfile::NamedTempFile::new().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
-        command.args(["serve", "--json", "--listen", listen, "--rate-limit", "0"]);
-        command.args(["--allow-private-network", "127.0.0.1"]);
-        command.env("ROADSTEAD_STORE", url).env("ROADSTEAD_SECRET_KEY", KEY);
-        command.env_remove("CREDENTIALS_DIRECTORY").current_dir(std::env::temp_dir());
+        let mut command = command(url, listen);
         command.stdout(Stdio::piped()).stderr(File::create(log.path()).unwrap());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -122,6 +118,16 @@ impl Node {
         });
         poll
     }
+}
+
+/// The command that starts a server of the store.
+fn command(url: &str, listen: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roadstead"));
+    command.args(["serve", "--json", "--listen", listen, "--rate-limit", "0"]);
+    command.args(["--allow-private-network", "127.0.0.1"]);
+    command.env("ROADSTEAD_STORE", url).env("ROADSTEAD_SECRET_KEY", KEY);
+    command.env_remove("CREDENTIALS_DIRECTORY").current_dir(std::env::temp_dir());
+    command
 }
 
 /// Sets the installation up at a server; returns its owner, in a session.

@@ -1,13 +1,16 @@
 //! Stopping a server while its database hangs.
 
+use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::{Node, set_up};
-use crate::client::Connection;
+use super::{Node, command, set_up};
 use crate::client::server_log::DATABASE_AWAY;
+use crate::client::{Connection, eventually, raw};
 use crate::postgres_server::PostgresServer;
 
 /// `TimeoutStopSec` of the unit: after that the service manager kills.
@@ -36,6 +39,9 @@ fn a_stop_ends_within_the_time_of_the_unit_although_the_database_hangs() {
             connection
         })
         .collect();
+    // It has read what came before this, or is about to.
+    let alive = raw(node.address, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(alive.status, 200);
     let begun = Instant::now();
     node.signal(Signal::TERM);
     let ended = node.child.wait().unwrap();
@@ -43,5 +49,23 @@ fn a_stop_ends_within_the_time_of_the_unit_although_the_database_hangs() {
     database.signal(Signal::CONT);
     drop(hanging);
     assert!(took < UNIT_WAITS, "{took:?}");
-    assert!(ended.code().is_some_and(|code| code <= 1), "{ended:?}: {}", node.log());
+    // It was held up, and gave up by itself.
+    assert_eq!(ended.code(), Some(1), "{}", node.log());
+    let said = "stopped without waiting any longer for what hangs";
+    assert!(node.log().contains(said), "{}", node.log());
+}
+
+#[test]
+fn a_signal_ends_a_server_that_still_waits_for_its_database() {
+    // It takes connections, and says nothing.
+    let database = TcpListener::bind("127.0.0.1:0").unwrap();
+    database.set_nonblocking(true).unwrap();
+    let url = format!("postgres://nobody@{}/nothing", database.local_addr().unwrap());
+    let mut opening = command(&url, "127.0.0.1:0");
+    let mut server = opening.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let _asked = eventually("a connection", || database.accept().ok());
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    let ended = server.wait().unwrap();
+    // By the signal: nothing is under way that would have to be ended.
+    assert_eq!(ended.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
 }

@@ -4,12 +4,13 @@
 
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use serde_json::json;
 
-use crate::client::eventually;
 use crate::client::server_log::DATABASE_AWAY;
+use crate::client::{Reply, eventually, within};
 use crate::filled::stop;
 use crate::postgres_server::PostgresServer;
 use crate::process::{Place, Serving};
@@ -32,6 +33,8 @@ struct Cluster {
     stream: Relay,
     /// Between the servers and the primary.
     to_primary: Relay,
+    /// Between the servers and the standby.
+    to_standby: Relay,
     /// The servers, each over both databases.
     nodes: Vec<(Place, Serving)>,
     api_key: String,
@@ -58,7 +61,7 @@ impl Cluster {
         let first = node();
         let api_key = set_up(&first.1);
         let nodes = vec![first, node(), node()];
-        Some(Cluster { primary, standby, stream, to_primary, nodes, api_key })
+        Some(Cluster { primary, standby, stream, to_primary, to_standby, nodes, api_key })
     }
 
     fn under_writes(&mut self, during: impl FnOnce(&mut Self, &dyn Fn(usize))) -> Found {
@@ -170,6 +173,67 @@ fn servers_that_still_reach_the_old_primary_go_on_at_the_new_one_without_loss() 
         wait(200);
     });
     cluster.ends("promoted beside the old primary", found);
+}
+
+/// The old primary reads on, and takes connections.
+#[test]
+fn while_the_new_primary_does_not_answer_nobody_reads_at_the_old_one() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    let callers = cluster.nodes.iter().map(|(_, serving)| serving.caller(&cluster.api_key));
+    let callers: Vec<_> = callers.collect();
+    callers[0].post("/agents", json!({"stableKey": "ann", "name": "Old"})).ok();
+    let name = |reply: &Reply| reply.json()["name"].as_str().unwrap().to_string();
+    cluster.stream.cut();
+    cluster.standby.promote();
+    // What is acknowledged is at the new one: each of them goes on there.
+    for (number, caller) in callers.iter().enumerate() {
+        let rename = json!({"name": format!("New {number}")});
+        within(Duration::from_secs(120), "a write", || {
+            let renamed = caller.ask("PATCH", "/agents/ann").org_json(rename.clone()).try_send();
+            renamed.is_ok_and(|reply| reply.status == 200).then_some(())
+        });
+    }
+    let (name, last) = (&name, &format!("New {}", callers.len() - 1));
+    cluster.to_standby.cut();
+    std::thread::scope(|scope| {
+        for caller in &callers {
+            scope.spawn(move || {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_secs(20) {
+                    let path = caller.in_org("/agents/ann");
+                    let Ok(reply) = caller.ask("GET", &path).try_send() else { continue };
+                    assert!(reply.status == 503 || name(&reply) == *last, "{}", reply.text());
+                }
+            });
+        }
+    });
+    cluster.to_standby.mend();
+    for caller in &callers {
+        let path = caller.in_org("/agents/ann");
+        eventually("reads go on", || {
+            let reply = caller.ask("GET", &path).try_send().ok()?;
+            (reply.status == 200).then(|| assert_eq!(name(&reply), *last))
+        });
+    }
+    cluster.stop();
+}
+
+#[test]
+fn servers_that_were_removed_at_the_new_primary_stop_reading_at_the_old_one() {
+    let _one = ONE.lock();
+    let Some(mut cluster) = Cluster::start(&SYNCHRONOUS) else { return };
+    cluster.stream.cut();
+    cluster.standby.promote();
+    // Before they notice that the old one hangs, which takes seconds.
+    cluster.standby.sql("DELETE FROM kv WHERE tbl IN (1, 3)");
+    cluster.standby.sql("DELETE FROM kv_slot");
+    for (_, serving) in &mut cluster.nodes {
+        serving.expect_errors(&["others have removed this server from the store"]);
+        let (code, _, log) = serving.ends();
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains("others have removed this server from the store"), "{log}");
+    }
 }
 
 #[test]

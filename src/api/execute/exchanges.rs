@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use crate::base::Error;
-use crate::store::{Admission, AdmissionLimits, Lane};
+use tokio::time::timeout;
+
+use crate::base::{Error, Result};
+use crate::store::{Admission, AdmissionLimits, Lane, Permit};
+
+/// How long one waits in all.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// Exchanges at a time: an eighth of the calls that the process makes. A person has some side by side, an
 /// organization not all; each ends within minutes.
@@ -12,7 +17,7 @@ const EXCHANGES: AdmissionLimits = AdmissionLimits {
     admitted_of_one: [4, 12],
     waiting: 256,
     waiting_of_one: [8, 32],
-    wait: Duration::from_secs(10),
+    wait: WAIT,
     refusal: || {
         Error::busy("overloaded", "too many models are being asked; wait for their answers", 5)
     },
@@ -35,18 +40,36 @@ const OF_SERVER: AdmissionLimits = AdmissionLimits {
 pub struct Exchanges {
     pub of_caller: Admission<Lane>,
     pub of_server: Admission<Lane>,
+    /// The longest wait for both.
+    wait: Duration,
 }
 
 impl Default for Exchanges {
     fn default() -> Self {
-        Exchanges { of_caller: Admission::new(EXCHANGES), of_server: Admission::new(OF_SERVER) }
+        Exchanges {
+            of_caller: Admission::new(EXCHANGES),
+            of_server: Admission::new(OF_SERVER),
+            wait: WAIT,
+        }
+    }
+}
+
+impl Exchanges {
+    /// Waits until a person, with its organization, may call a server.
+    ///
+    /// # Errors
+    /// 503 if as many wait as may, or after the maximum wait.
+    pub async fn enter(&self, caller: [Lane; 2], server: Lane) -> Result<[Permit<Lane>; 2]> {
+        let both = async {
+            let of_caller = self.of_caller.enter(caller, 0).await?;
+            Ok([of_caller, self.of_server.enter([server, caller[1]], 0).await?])
+        };
+        timeout(self.wait, both).await.unwrap_or_else(|_| Err((OF_SERVER.refusal)()))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::timeout;
-
     use super::*;
 
     async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -55,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_person_an_organization_and_a_server_have_a_share_each() {
-        let Exchanges { of_caller, of_server } = Exchanges::default();
+        let Exchanges { of_caller, of_server, .. } = Exchanges::default();
         let mut held = Vec::new();
         for person in 0..3 {
             for _ in 0..4 {
@@ -70,5 +93,24 @@ mod tests {
         }
         assert!(soon(of_server.enter([[1; 16], [9; 16]], 0)).await.is_none(), "of a server");
         assert!(soon(of_server.enter([[2; 16], [9; 16]], 0)).await.is_some());
+    }
+    #[tokio::test]
+    async fn the_wait_for_both_slots_is_bounded_as_one() {
+        let for_hours = |limits: AdmissionLimits| {
+            Admission::new(AdmissionLimits { wait: Duration::from_secs(36_000), ..limits })
+        };
+        let all = Exchanges {
+            of_caller: for_hours(EXCHANGES),
+            of_server: for_hours(OF_SERVER),
+            wait: Duration::from_millis(50),
+        };
+        let mut held = Vec::new();
+        for organization in 0..6 {
+            held.push(all.enter([[organization; 16]; 2], [1; 16]).await.unwrap());
+        }
+        let refused = all.enter([[7; 16]; 2], [1; 16]);
+        let refused = timeout(Duration::from_secs(60), refused).await.expect("it does not wait on");
+        assert_eq!(refused.err().unwrap().code(), "overloaded");
+        assert_eq!(all.of_caller.figures().admitted, 6, "what it had of its own is free");
     }
 }

@@ -32,9 +32,14 @@ pub async fn hash(
         Some(Attempt::Email(email, known)) => {
             executor.coordination.take_sign_in(email, *known, request.origin.address)?;
         }
+        Some(Attempt::Code(email)) => {
+            executor.coordination.take_attempt_of(request.origin.address)?;
+            executor.coordination.take_sign_in(email, true, request.origin.address)?;
+        }
         Some(Attempt::Address) => executor.coordination.take_attempt_of(request.origin.address)?,
     }
-    let verifies = matches!(plan.attempt, Some(Attempt::Email(..) | Attempt::Address));
+    let verifies =
+        matches!(plan.attempt, Some(Attempt::Email(..) | Attempt::Code(_) | Attempt::Address));
     let lane = lane_of(plan.attempt.as_ref(), context.identity().is_some());
     let hashed = executor.passwords.run(lane, plan.hashing).await?;
     let hashing = context.clone();
@@ -80,7 +85,7 @@ pub async fn hash(
 fn lane_of(attempt: Option<&Attempt>, is_identified: bool) -> Lane {
     match attempt {
         _ if is_identified => Lane::Known,
-        Some(Attempt::Email(_, true)) => Lane::Known,
+        Some(Attempt::Email(_, true) | Attempt::Code(_)) => Lane::Known,
         Some(Attempt::Invited(inviter, org)) => {
             let (user, lane) = (*inviter.bytes(), *org.bytes());
             Lane::Invited(WorkHints { lane, user, bytes: 0 })

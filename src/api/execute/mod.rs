@@ -53,7 +53,7 @@ pub use meters::Meters;
 pub use rate_limits::RateLimits;
 pub use request::{Arguments, Authenticated, Preconditions, Request};
 pub use response::{Body, Response};
-pub use stream::{StreamEvent, TextStream};
+pub use stream::{MAX_TEXT_STALL, StreamEvent, TextStream};
 pub use wait::ItemStream;
 pub use works::Slot;
 

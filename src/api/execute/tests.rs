@@ -16,6 +16,7 @@ mod kinds;
 mod parts;
 mod scopes;
 mod signed;
+mod streams;
 mod waiting;
 
 use super::*;

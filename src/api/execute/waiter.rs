@@ -100,7 +100,11 @@ impl Waiter {
             }
         }
         // Not before the first time that nothing was found: what was read may be of before this wait.
-        if self.heard.is_some() {
+        if let Some((_, subscription, access)) = &mut self.heard {
+            // The read that follows sees what both were woken for until here: if all are woken, that is both,
+            // and one of them would have it read once more.
+            subscription.forget();
+            access.forget();
             self.read_after = self.executor.store.signals().position();
         }
         true
@@ -126,7 +130,9 @@ impl Waiter {
         }
     }
 
-    /// Waits for a random time, unless the topic itself is signalled meanwhile.
+    /// Waits for a random time, unless the topic itself is signalled meanwhile. Of several signals the last
+    /// one counts: if all are woken right after the topic was signalled, its waiters are answered within
+    /// [`SPREAD`], too.
     async fn spread(&mut self, until: Instant) {
         let part = u32::from(u16::from_be_bytes(self.executor.store.clock().random()));
         let end = until.min(Instant::now() + SPREAD * part / u32::from(u16::MAX));

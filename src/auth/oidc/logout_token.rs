@@ -18,6 +18,9 @@ pub(super) const MAX_AGE_SECS: i64 = 300;
 /// The longest id of a session or of a token.
 const MAX_ID_BYTES: usize = 1024;
 
+/// The claims that it must have.
+const REQUIRED: [&str; 6] = ["iss", "aud", "iat", "exp", "jti", "events"];
+
 /// Who has signed out at a provider.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LogoutClaims {
@@ -55,6 +58,10 @@ pub fn check_logout_token(
     // An ID token has one, and must not be taken for it.
     if said.contains_key("nonce") {
         return Err(TokenProblem::Wrong("it has a nonce, which an ID token has"));
+    }
+    let lacks = |claim: &&str| said.get(*claim).is_none_or(Value::is_null);
+    if REQUIRED.iter().any(lacks) {
+        return Err(TokenProblem::Wrong("it lacks a claim that it must have"));
     }
     let claims: Claims =
         serde_json::from_value(Value::Object(said)).map_err(|_| TokenProblem::Wrong(MALFORMED))?;
@@ -148,6 +155,10 @@ mod tests {
         ] {
             let refused = said(change.clone());
             assert!(matches!(refused, Err(TokenProblem::Wrong(_))), "{change}: {refused:?}");
+        }
+        for claim in REQUIRED {
+            let lacks = Err(TokenProblem::Wrong("it lacks a claim that it must have"));
+            assert_eq!(said(json!({claim: null})), lacks, "{claim}");
         }
     }
 

@@ -66,7 +66,7 @@ pub struct Oidc {
 #[derive(Clone, Default)]
 struct Documents {
     discovery: Option<(Time, Arc<Discovery>)>,
-    /// The error of the last attempt to read it, if that failed.
+    /// The error of the last attempt to read it, or the keys, if that failed.
     failure: Option<(Time, Error)>,
     keys: Option<(Time, Arc<KeySet>)>,
 }
@@ -102,7 +102,7 @@ impl Oidc {
         });
     }
 
-    /// Why what a provider publishes could not be read, if that was a moment ago.
+    /// Why what a provider publishes, or its keys, could not be read, if that was a moment ago.
     pub fn failure(&self, name: &str, now: Time) -> Option<Error> {
         let (at, failure) = self.documents(name, |documents| documents.failure.clone())??;
         (at > now.minus_secs(FAILED_SECS)).then_some(failure)
@@ -123,7 +123,10 @@ impl Oidc {
 
     /// Keeps the keys of a provider.
     pub fn keep_keys(&self, name: &str, now: Time, keys: Arc<KeySet>) {
-        self.documents(name, |documents| documents.keys = Some((now, keys)));
+        self.documents(name, |documents| {
+            documents.keys = Some((now, keys));
+            documents.failure = None;
+        });
     }
 
     fn documents<T>(&self, name: &str, with: impl FnOnce(&mut Documents) -> T) -> Option<T> {

@@ -125,7 +125,8 @@ impl Api {
         if let Some(org) = self.org.get() {
             return Ok(org);
         }
-        let org = only_organization(&self.whoami()?)?;
+        let who = self.whoami()?;
+        let org = only_organization(&who)?.ok_or_else(|| Failure::Usage(name_one(&who)))?;
         Ok(self.org.get_or_init(|| org))
     }
 
@@ -404,22 +405,28 @@ fn json(answer: &Response) -> Result<Value, Refusal> {
 }
 
 /// Returns the organizations of a credential (`GET /whoami`).
-pub fn organizations_of(whoami: &Value) -> Vec<String> {
+fn organizations_of(whoami: &Value) -> Vec<String> {
     let memberships = whoami["memberships"].as_array();
     let slugs = memberships.into_iter().flatten().filter_map(|of| of["orgSlug"].as_str());
     slugs.map(str::to_string).collect()
 }
 
-/// Returns the only organization of a credential.
-fn only_organization(whoami: &Value) -> Result<String, Failure> {
+/// Returns the only organization of a credential; `None` if there are several.
+///
+/// # Errors
+/// Who is a member of none has nothing to do here.
+pub fn only_organization(whoami: &Value) -> Result<Option<String>, Failure> {
     match &organizations_of(whoami)[..] {
-        [only] => Ok(only.clone()),
         [] => Err(Failure::Failed("you are a member of no organization".into())),
-        several => Err(Failure::Usage(format!(
-            "you are a member of several organizations; name one with --org: {}",
-            several.join(", ")
-        ))),
+        [only] => Ok(Some(only.clone())),
+        _ => Ok(None),
     }
+}
+
+/// Says that one of several organizations is to be named.
+pub fn name_one(whoami: &Value) -> String {
+    let several = organizations_of(whoami).join(", ");
+    format!("you are a member of several organizations; name one with --org: {several}")
 }
 
 /// Returns a query with its question mark; nothing if no parameter has a value.
@@ -452,10 +459,12 @@ mod tests {
     fn the_organization_must_be_named_where_there_are_several() {
         let of = |slugs: &[&str]| {
             let of: Vec<_> = slugs.iter().map(|slug| json!({"orgSlug": slug})).collect();
-            only_organization(&json!({"memberships": of}))
+            json!({"memberships": of})
         };
-        assert!(matches!(of(&["acme"]), Ok(slug) if slug == "acme"));
-        assert!(matches!(of(&[]), Err(Failure::Failed(_))));
-        assert!(matches!(of(&["a", "b"]), Err(Failure::Usage(why)) if why.contains("a, b")));
+        let only = only_organization(&of(&["acme"]));
+        assert!(matches!(only, Ok(Some(slug)) if slug == "acme"));
+        assert!(matches!(only_organization(&of(&[])), Err(Failure::Failed(_))));
+        assert!(matches!(only_organization(&of(&["a", "b"])), Ok(None)));
+        assert!(name_one(&of(&["a", "b"])).ends_with("--org: a, b"));
     }
 }

@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::api::Api;
 use super::refusal::Refusal;
 use super::table::one_line;
+use crate::base::Time;
 use crate::cli::failure::Failure;
 use crate::cli::{machine, output};
 use crate::outside::Method;
+use crate::store::Clock;
 
 const PATH: &str = "/auth/device-sign-ins";
 
@@ -26,6 +28,8 @@ pub struct Begun {
     user_code: String,
     page: String,
     pause_secs: u64,
+    /// When the server forgets it.
+    expires_at: Option<Time>,
 }
 
 /// Asks the server to be let in; `None` from one that is older than this.
@@ -43,6 +47,7 @@ pub fn begin(api: &Api) -> Result<Option<Begun>, Failure> {
         user_code: text("userCode"),
         page,
         pause_secs: begun["interval"].as_u64().unwrap_or(SLOWER_SECS).clamp(1, MAX_PAUSE_SECS),
+        expires_at: begun["expiresAt"].as_str().and_then(Time::parse),
     }))
 }
 
@@ -53,24 +58,28 @@ pub fn wait(api: &Api, begun: &Begun) -> Result<String, Failure> {
          that, at most ten minutes; Ctrl-C ends it.",
         begun.page, begun.user_code
     ));
-    let mut pause = begun.pause_secs;
+    let (clock, mut pause) = (Clock::system(), begun.pause_secs);
     loop {
         api.block_on(tokio::time::sleep(Duration::from_secs(pause)));
         let body = json!({"deviceCode": begun.device_code});
         match api.send(Method::Post, &format!("{PATH}/finish"), &body) {
             Ok(session) => return Ok(session["token"].as_str().unwrap_or_default().into()),
-            Err(refusal) => pause = next_pause(&refusal, pause).ok_or(refusal)?,
+            Err(refusal) => {
+                // A server that answers says itself that it is over: clocks may differ.
+                let is_over = begun.expires_at.is_some_and(|end| end <= clock.now());
+                pause = next_pause(&refusal, pause, is_over).ok_or(refusal)?;
+            }
         }
     }
 }
 
 /// The pause before the next question, if there is to be one.
-fn next_pause(refusal: &Refusal, pause: u64) -> Option<u64> {
+fn next_pause(refusal: &Refusal, pause: u64, is_over: bool) -> Option<u64> {
     let code = refusal.problem().map(|problem| problem.code.as_str());
     match code {
         Some("authorization_pending") => Some(pause),
         Some("slow_down") => Some((pause + SLOWER_SECS).min(MAX_PAUSE_SECS)),
-        _ if refusal.is_temporary() => Some((pause * 2).min(MAX_PAUSE_SECS)),
+        _ if refusal.is_temporary() && !is_over => Some((pause * 2).min(MAX_PAUSE_SECS)),
         _ => None,
     }
 }
@@ -97,11 +106,12 @@ mod tests {
             let body = json!({"message": "m", "code": code}).to_string();
             Refusal::of_body(status, body.as_bytes(), None)
         };
-        let next = |status, code| next_pause(&refusal(status, code), 5);
+        let next = |status, code| next_pause(&refusal(status, code), 5, false);
         assert_eq!(next(400, "authorization_pending"), Some(5));
         assert_eq!(next(400, "slow_down"), Some(10));
         assert_eq!(next(503, "overloaded"), Some(10));
-        assert_eq!(next_pause(&Refusal::Unanswered("gone".into()), 40), Some(60));
+        assert_eq!(next_pause(&Refusal::Unanswered("gone".into()), 40, false), Some(60));
+        assert_eq!(next_pause(&Refusal::Unanswered("gone".into()), 40, true), None);
         for code in ["access_denied", "expired_token"] {
             assert_eq!(next(400, code), None, "{code}");
         }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::api::{Api, organizations_of};
+use super::api::{Api, name_one, only_organization};
 use super::device_login;
 use super::flags::{ClientFlags, credential};
 use super::profiles::{DEFAULT, Profile, Profiles};
@@ -19,8 +19,8 @@ use crate::outside::Method;
 #[command(
     after_help = "Keeps the API key of --key or ROADSTEAD_API_KEY. Without one, in a terminal, it \
                         shows a code, which you enter in a browser where you are signed in; with \
-                        --email it signs in with a password. Both begin a session, which lasts 12 \
-                        hours, may do what no key may, and ends with roadstead logout. The profile \
+                        --email it signs in with a password. Both begin a session, which lasts at \
+                        most 12 hours, may do what no key may, and ends with roadstead logout. The profile \
                         becomes the current one.\n\n\
                         Profiles are in roadstead/profiles.json below XDG_CONFIG_HOME or ~/.config, \
                         readable by you only.\n\n\
@@ -80,8 +80,12 @@ impl Login {
         let mut who = api.whoami()?;
         let org_slug = match &self.client.org {
             Some(org) => Some(org.clone()),
-            None => organization(&who)?,
+            None => only_organization(&who)?,
         };
+        if org_slug.is_none() {
+            // Each command names one; a sign-in is not thrown away for that.
+            output::status(&name_one(&who));
+        }
         let expires_at = who["expiresAt"].as_str().map(str::to_string);
         let profile =
             Profile { url: url.into(), org_slug: org_slug.clone(), credential, expires_at };
@@ -138,27 +142,6 @@ impl Login {
             session => session?,
         };
         credential(session["token"].as_str().unwrap_or_default())
-    }
-}
-
-/// The organization of a profile: the only one that there is. Of several each command names one; a sign-in
-/// is not thrown away for that.
-///
-/// # Errors
-/// Who is a member of none has nothing to do here.
-fn organization(who: &Value) -> Result<Option<String>, Failure> {
-    let all = organizations_of(who);
-    match &all[..] {
-        [] => Err(Failure::Failed("you are a member of no organization".into())),
-        [only] => Ok(Some(only.clone())),
-        several => {
-            output::status(&format!(
-                "you are a member of several organizations; name one with --org, here for the profile or \
-                 with each command: {}",
-                several.join(", ")
-            ));
-            Ok(None)
-        }
     }
 }
 

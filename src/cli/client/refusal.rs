@@ -91,7 +91,7 @@ impl From<Refusal> for Failure {
                 "\nThis takes a session, not a key: roadstead login --email ADDRESS"
             }
             (401, "insufficient_user_authentication") => {
-                "\nThe session was begun too long ago for this: roadstead login"
+                "\nDo it in the console, or begin a session with a password: roadstead login --email ADDRESS"
             }
             (401, _) => "\nThe key or session is not valid here (any more): roadstead login",
             _ => "",

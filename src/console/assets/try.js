@@ -1,9 +1,6 @@
-// Shows the answer of a model as it comes. What is no stream is an ordinary page: the form is sent again
-// for it.
-const form = document.querySelector("form[data-try]");
-const answer = document.getElementById("answer");
-const stop = form?.querySelector("[data-stop]");
-const button = form?.querySelector("button.primary");
+// Shows the answer of a model as it comes. What is no stream is a page, which is shown: what it says has been
+// asked, and is not asked again.
+let form, answer, stop, button;
 let asking = null;
 
 function fact(list, name, value) {
@@ -69,6 +66,22 @@ async function read(response) {
   if (!isOver) problem("The connection broke off.");
 }
 
+// Shows the page that says why it was refused.
+async function show(response) {
+  // To sign in, for example: nothing was asked.
+  if (response.redirected) return location.assign(response.url);
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  const main = page.getElementById("main");
+  if (!main) return problem(`The server refuses it (status ${response.status}).`);
+  document.title = page.title;
+  const shown = document.getElementById("main");
+  shown.replaceChildren(...document.importNode(main, true).childNodes);
+  shown.dispatchEvent(new Event("changed", { bubbles: true }));
+  start();
+  // The summary of problems is read first.
+  shown.querySelector(".problems")?.focus();
+}
+
 async function ask(event) {
   event.preventDefault();
   delete form.dataset.sent;
@@ -79,10 +92,10 @@ async function ask(event) {
   const fields = new URLSearchParams(new FormData(form));
   fields.set("stream", "yes");
   try {
-    const response = await fetch(form.action, { method: "POST", body: fields, signal: asking.signal });
+    const headers = { Accept: "text/event-stream, text/html" };
+    const response = await fetch(form.action, { method: "POST", body: fields, headers, signal: asking.signal });
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
-      // It was refused: the page says why.
-      form.submit();
+      await show(response);
       return;
     }
     await read(response);
@@ -90,12 +103,19 @@ async function ask(event) {
     problem(error.name === "AbortError" ? "Stopped." : "The server cannot be reached.");
   } finally {
     asking = null;
-    button.disabled = false;
-    stop.hidden = true;
+    if (button) button.disabled = false;
+    if (stop) stop.hidden = true;
   }
 }
 
-if (form && answer && stop) {
+function start() {
+  form = document.querySelector("form[data-try]");
+  answer = document.getElementById("answer");
+  stop = form?.querySelector("[data-stop]");
+  button = form?.querySelector("button.primary");
+  if (!form || !answer || !stop) return;
   form.addEventListener("submit", ask);
   stop.addEventListener("click", () => asking?.abort());
 }
+
+start();

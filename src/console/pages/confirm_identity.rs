@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::second_factor;
 use super::sign_in::{CARRIED, Provider, providers};
-use crate::auth::PROOF_SECS;
+use crate::auth::is_recent;
 use crate::base::{Error, Result};
 use crate::console::fields::Fields;
 use crate::console::frame::{Frame, render};
@@ -88,7 +88,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
 /// Whether the person has just signed in again, as with a provider in another tab.
 fn is_confirmed(visit: &Visit) -> bool {
     let now = visit.api.calls.executor.store.clock().now();
-    visit.signed_in().proved_at.plus_secs(PROOF_SECS) > now
+    is_recent(visit.signed_in().proved_at, now)
 }
 
 async fn confirm(visit: &Visit) -> Result<Reply> {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::fields::Fields;
+use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -30,6 +31,8 @@ struct DevicePage {
     frame: Frame,
     email: String,
     memberships: Vec<Membership>,
+    /// When the session of this browser ends, and that of the command line with it.
+    expires_at: Time,
     /// What waits, once its code was entered.
     waiting: Option<Waiting>,
     /// Whether it asked from the address that this browser has.
@@ -52,6 +55,7 @@ fn page(visit: &Visit) -> DevicePage {
         frame: visit.frame("Let a command line in").crumb("Your account", "/account"),
         email: session.user.email.clone(),
         memberships: session.memberships.clone(),
+        expires_at: session.expires_at,
         waiting: None,
         is_same_address: false,
     }

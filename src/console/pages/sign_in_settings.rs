@@ -98,15 +98,19 @@ fn rule(line: &str) -> Value {
     let claim = line.split_once('=').map(|(before, value)| {
         (before.split_whitespace().next_back().unwrap_or_default(), value.trim())
     });
-    let (mut rule, mut grants) = (json!({}), Vec::new());
+    let (mut rule, mut grants, mut roles) = (json!({}), Vec::new(), Vec::new());
     for (n, word) in before.into_iter().enumerate() {
         match word.split_once(':') {
             _ if n == 0 => rule["provider"] = json!(word),
             Some((kind, id)) => grants.push(json!({"resourceType": kind, "resourceId": id})),
-            None => rule["role"] = json!(word),
+            None => roles.push(word),
         }
     }
     rule["grants"] = json!(grants);
+    // Of several the API says that it is no role.
+    if !roles.is_empty() {
+        rule["role"] = json!(roles.join(" "));
+    }
     if let Some((claim, value)) = claim {
         rule["claim"] = json!(claim);
         rule["value"] = json!(value);

@@ -208,6 +208,8 @@ async fn ask(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
     let path = format!("/prompts/{}/try", segment(&place.name));
     let body = request(visit, &place);
+    // Who goes away needs no answer, which costs money.
+    visit.begin_waiting();
     // The script asks so.
     if visit.form.sent("stream").is_some() {
         return match visit.api.post_for_text(&path, body).await {

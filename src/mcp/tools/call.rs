@@ -157,6 +157,8 @@ fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
     match (shape, tool.whole_in) {
         (Shape::Write, Some(other)) => format!("it is stored whole, see {other}"),
         (Shape::Write, None) => "it is stored whole".into(),
+        // Another call would ask again, and be answered otherwise.
+        (Shape::Stream, _) => "the rest is not kept".into(),
         (_, Some(other)) => format!("{other} has all"),
         (Shape::List, None) if count > 1 => {
             format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())

@@ -96,6 +96,30 @@ async fn a_server_that_goes_on_slowly_is_left_at_the_end_of_the_time() {
 }
 
 #[tokio::test]
+async fn what_is_there_already_is_not_read_after_the_end_of_the_time() {
+    let (port, served) = server(async |mut stream: TcpStream| {
+        read_request(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        // More than is read; until the client has gone.
+        while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+    })
+    .await;
+    let limits = Limits { total: SOON, answer: BodyLimit::UpTo(usize::MAX), ..LIMITS };
+    let call = Call { limits, ..get(format!("http://127.0.0.1:{port}/")) };
+    let begun = Instant::now();
+    let mut answer = open_to_loopback().open(call, PAUSES).await.unwrap();
+    while begun.elapsed() <= 2 * SOON {
+        if answer.next().await.is_err() {
+            break;
+        }
+    }
+    let late = answer.next().await;
+    assert_eq!(late, Err(Failure::TimedOut { host: "127.0.0.1".into(), after: SOON }));
+    drop(answer);
+    served.await.unwrap();
+}
+
+#[tokio::test]
 async fn an_answer_that_breaks_off_is_a_failure() {
     let (port, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort").await;
     let failure = read(port, LIMITS, PAUSES).await.unwrap_err();

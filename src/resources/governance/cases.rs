@@ -227,10 +227,7 @@ fn answer(
         Ok(text) => text,
         Err(why) => return Ok(Some(CaseAnswer::without(why))),
     };
-    let (system, message) = match &case.message {
-        Some(message) => (Some(text), message.clone()),
-        None => (None, text),
-    };
+    let (system, message) = Attempt::parts(text, case.message.as_deref());
     let asked = Attempt {
         system,
         message,

@@ -19,6 +19,15 @@ pub struct Told {
     pub stop_reason: Option<String>,
     pub input_tokens: Option<u64>,
     pub output_tokens: Option<u64>,
+    /// Those of the input tokens that came from a cache.
+    pub cached_tokens: Option<u64>,
+}
+
+/// The tokens that are counted in a part of an answer.
+struct Counted<'a> {
+    input: &'a Value,
+    output: &'a Value,
+    cached: &'a Value,
 }
 
 impl Told {
@@ -36,17 +45,21 @@ impl Told {
             stop_reason: word(&self.stop_reason),
             input_tokens: self.input_tokens,
             output_tokens: self.output_tokens,
+            cached_tokens: self.cached_tokens,
         }
     }
 
     /// Takes what is said now, and keeps the rest.
-    fn take(&mut self, model: &Value, stop_reason: &Value, input: &Value, output: &Value) {
-        let word = |value: &Value| value.as_str().map(String::from);
+    fn take(&mut self, model: &Value, stop_reason: &Value, counted: &Counted) {
+        // Some servers send an empty word for none.
+        let word =
+            |value: &Value| value.as_str().filter(|word| !word.trim().is_empty()).map(String::from);
         let count = |value: &Value| value.as_u64().map(|count| count.min(MAX_TOKENS));
         self.model = word(model).or_else(|| self.model.take());
         self.stop_reason = word(stop_reason).or_else(|| self.stop_reason.take());
-        self.input_tokens = count(input).or(self.input_tokens);
-        self.output_tokens = count(output).or(self.output_tokens);
+        self.input_tokens = count(counted.input).or(self.input_tokens);
+        self.output_tokens = count(counted.output).or(self.output_tokens);
+        self.cached_tokens = count(counted.cached).or(self.cached_tokens);
     }
 }
 
@@ -146,7 +159,12 @@ fn part_of_anthropic(body: &Value, told: &mut Told) -> Part {
 fn take_openai(told: &mut Told, body: &Value) {
     let reason = body.pointer("/choices/0/finish_reason").unwrap_or(&Value::Null);
     let usage = &body["usage"];
-    told.take(&body["model"], reason, &usage["prompt_tokens"], &usage["completion_tokens"]);
+    let counted = Counted {
+        input: &usage["prompt_tokens"],
+        output: &usage["completion_tokens"],
+        cached: &usage["prompt_tokens_details"]["cached_tokens"],
+    };
+    told.take(&body["model"], reason, &counted);
 }
 
 /// Its input tokens are apart from those that it has read from a cache, or written to it.
@@ -155,7 +173,12 @@ fn take_anthropic(told: &mut Told, message: &Value, reason: &Value, usage: &Valu
     let cached = cached.iter().filter_map(|name| usage[*name].as_u64());
     let input = usage["input_tokens"].as_u64();
     let input = input.map(|input| cached.fold(input, u64::saturating_add));
-    told.take(&message["model"], reason, &input.into(), &usage["output_tokens"]);
+    let counted = Counted {
+        input: &input.into(),
+        output: &usage["output_tokens"],
+        cached: &usage["cache_read_input_tokens"],
+    };
+    told.take(&message["model"], reason, &counted);
 }
 
 /// Its thoughts are counted apart.
@@ -167,12 +190,22 @@ fn take_google(told: &mut Told, body: &Value) {
         (said, thought) => Some(said.unwrap_or(0).saturating_add(thought.unwrap_or(0))),
     };
     let reason = body.pointer("/candidates/0/finishReason").unwrap_or(&Value::Null);
-    told.take(&body["modelVersion"], reason, &usage["promptTokenCount"], &output.into());
+    let counted = Counted {
+        input: &usage["promptTokenCount"],
+        output: &output.into(),
+        cached: &usage["cachedContentTokenCount"],
+    };
+    told.take(&body["modelVersion"], reason, &counted);
 }
 
 fn take_ollama(told: &mut Told, body: &Value) {
-    let (input, output) = (&body["prompt_eval_count"], &body["eval_count"]);
-    told.take(&body["model"], &body["done_reason"], input, output);
+    let counted = Counted {
+        input: &body["prompt_eval_count"],
+        output: &body["eval_count"],
+        // What it has of a prompt already, it counts with the rest.
+        cached: &Value::Null,
+    };
+    told.take(&body["model"], &body["done_reason"], &counted);
 }
 
 /// Returns the text of a message, whose content is a string or a list of parts. `None` if it is
@@ -203,26 +236,30 @@ mod tests {
             (
                 Provider::Openai,
                 json!({"model": "m-1", "choices": [{"message": {"role": "assistant", "content": "ok"},
-                    "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}),
+                    "finish_reason": "stop"}], "usage": {"prompt_tokens": 3, "completion_tokens": 4,
+                    "prompt_tokens_details": {"cached_tokens": 2}}}),
             ),
             (
                 Provider::Custom,
                 json!({"model": "m-1", "choices": [{"message": {"content":
                     [{"type": "text", "text": "ok"}]}, "finish_reason": "stop"}],
-                    "usage": {"prompt_tokens": 3, "completion_tokens": 4}}),
+                    "usage": {"prompt_tokens": 3, "completion_tokens": 4,
+                    "prompt_tokens_details": {"cached_tokens": 2}}}),
             ),
             (
                 Provider::Anthropic,
                 json!({"model": "m-1", "content": [{"type": "thinking", "thinking": "hm"},
                     {"type": "text", "text": "ok"}], "stop_reason": "stop",
-                    "usage": {"input_tokens": 1, "cache_read_input_tokens": 2, "output_tokens": 4}}),
+                    "usage": {"input_tokens": 0, "cache_read_input_tokens": 2,
+                    "cache_creation_input_tokens": 1, "output_tokens": 4}}),
             ),
             (
                 Provider::Google,
                 json!({"modelVersion": "m-1", "candidates": [{"content": {"role": "model", "parts":
                     [{"text": "hm", "thought": true}, {"text": "o"}, {"text": "k"}]},
                     "finishReason": "stop"}], "usageMetadata": {"promptTokenCount": 3,
-                    "candidatesTokenCount": 1, "thoughtsTokenCount": 3}}),
+                    "candidatesTokenCount": 1, "thoughtsTokenCount": 3,
+                    "cachedContentTokenCount": 2}}),
             ),
             (
                 Provider::Ollama,
@@ -237,6 +274,7 @@ mod tests {
                 stop_reason: Some("stop".into()),
                 input_tokens: Some(3),
                 output_tokens: Some(4),
+                cached_tokens: (api != Provider::Ollama).then_some(2),
             };
             assert_eq!(told, all, "{api:?}");
         }
@@ -248,7 +286,7 @@ mod tests {
             model: Some(format!("sk-1\n{}", "x".repeat(500))),
             stop_reason: Some("  ".into()),
             input_tokens: Some(1),
-            output_tokens: None,
+            ..Told::default()
         };
         let shown = told.shown("text".into(), |text| text.replace("sk-1", "…"));
         let model = shown.model.unwrap();

@@ -34,6 +34,17 @@ pub struct Attempt {
     pub total_secs: u64,
 }
 
+impl Attempt {
+    /// Returns the instructions and the message of a prompt: it comes before the message or, without one,
+    /// is the message.
+    pub fn parts(prompt: String, message: Option<&str>) -> (Option<String>, String) {
+        match message {
+            Some(message) => (Some(prompt), message.into()),
+            None => (None, prompt),
+        }
+    }
+}
+
 /// What a model answered. No text in it contains the key of the provider.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completion {
@@ -47,6 +58,8 @@ pub struct Completion {
     pub input_tokens: Option<u64>,
     /// The tokens of the answer, if the provider counts them.
     pub output_tokens: Option<u64>,
+    /// Those of the tokens of what was sent that came from a cache, if the provider says so.
+    pub cached_tokens: Option<u64>,
 }
 
 /// What came of an attempt.
@@ -105,9 +118,10 @@ pub fn cost(
     let (Some(input), Some(output)) = (completion.input_tokens, completion.output_tokens) else {
         return Ok(unknown("the provider has not said how many tokens it took".into()));
     };
+    let cached = completion.cached_tokens.unwrap_or(0);
     let names = completion.model.iter().chain(&asked);
     for name in names.clone() {
-        if let Some(usd) = model_prices::cost(view, name, input, output)? {
+        if let Some(usd) = model_prices::cost(view, name, [input, output, cached])? {
             return Ok(Cost { usd: Some(usd), note: None });
         }
     }

@@ -65,11 +65,6 @@ impl ChatReply {
     pub fn reason(&self) -> Option<String> {
         self.said.as_ref().map(|said| said.reason(self.key.as_deref()))
     }
-
-    /// How much it says of what is wrong.
-    fn weight(&self) -> (bool, bool) {
-        (self.said.as_ref().is_some_and(|said| said.is_of_api), self.said.is_some())
-    }
 }
 
 /// Queries a provider's model. `None` while the answer is pending.
@@ -93,7 +88,7 @@ pub fn complete(
     ask(view, provider, &attempt, calls)
 }
 
-/// Asks a provider's model, for whoever tries a prompt. `None` while the answer is pending.
+/// Asks a provider's model, for what compares answers. `None` while the answer is pending.
 ///
 /// # Errors
 /// As [`complete`].
@@ -125,6 +120,7 @@ fn ask(
     let key = provider.unsealed_key(view)?;
     let mut took = Duration::ZERO;
     let mut wrong: Option<ChatReply> = None;
+    let weight = |reply: &ChatReply| Said::weight(reply.said.as_ref());
     for base in bases(provider.provider, provider.base()?) {
         let mut call = request::call(provider, &base, key.as_deref(), attempt, false);
         call.limits.total = call.limits.total.saturating_sub(took);
@@ -136,7 +132,7 @@ fn ask(
         }
         // Of two that are wrong, the one that says why as an API does; a server says that it has no
         // such path.
-        wrong = wrong.into_iter().chain([reply]).rev().max_by_key(ChatReply::weight);
+        wrong = wrong.into_iter().chain([reply]).rev().max_by_key(weight);
     }
     Ok(wrong.map(|reply| ChatReply { took, ..reply }))
 }

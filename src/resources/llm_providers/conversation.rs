@@ -12,7 +12,7 @@ use super::frames::{Frames, Framing};
 use super::key_filter::KeyFilter;
 use super::provider::{LlmProvider, Provider};
 use super::reason::Said;
-use super::request;
+use super::request::{self, MAX_STREAM_BYTES};
 use crate::api::Heard;
 use crate::base::Result;
 use crate::outside::{Call, Response};
@@ -34,6 +34,8 @@ pub struct Conversation {
     reading: Reading,
     told: Told,
     text: String,
+    /// The bytes that were read of all answers; `None` before the first call.
+    read: Option<usize>,
     end: Option<End>,
     /// Why the place before was wrong.
     before: Option<Wrong>,
@@ -73,9 +75,8 @@ impl Wrong {
         Wrong { is_elsewhere: true, ..Wrong::new(MALFORMED) }
     }
 
-    /// How much it says of what is wrong.
     fn weight(&self) -> (bool, bool) {
-        (self.said.as_ref().is_some_and(|said| said.is_of_api), self.said.is_some())
+        Said::weight(self.said.as_ref())
     }
 }
 
@@ -99,6 +100,7 @@ impl Conversation {
             reading: Reading::Nothing,
             told: Told::default(),
             text: String::new(),
+            read: None,
             end: None,
             before: None,
         })
@@ -113,7 +115,14 @@ impl Conversation {
         };
         let call = if is_over { None } else { self.calls.pop_front() }?;
         self.before = self.end.take().and_then(End::err).or(self.before.take());
+        self.told = Told::default();
+        self.read.get_or_insert(0);
         Some(call)
+    }
+
+    /// Whether nothing was asked yet.
+    pub fn is_to_begin(&self) -> bool {
+        self.read.is_none()
     }
 
     /// Takes what was heard; appends the text that may be shown. Returns whether more is read.
@@ -126,6 +135,8 @@ impl Conversation {
             }
             Heard::Piece(piece) => self.read(piece),
             Heard::End => Some(self.finish()),
+            // All that matters has come: some servers break off in place of an end.
+            Heard::Failed(_) if self.told.stop_reason.is_some() => Some(Ok(())),
             Heard::Failed(failure) => Some(Err(Wrong::new(failure.to_string()))),
         };
         if let Some(end) = end {
@@ -163,6 +174,11 @@ impl Conversation {
 
     /// Takes a piece; returns how the answer ends, if it does with it.
     fn read(&mut self, piece: &[u8]) -> Option<End> {
+        let read = self.read.get_or_insert(0);
+        *read = read.saturating_add(piece.len());
+        if *read > MAX_STREAM_BYTES {
+            return Some(Err(Wrong::new(TOO_LONG)));
+        }
         match &mut self.reading {
             Reading::Nothing => None,
             Reading::Whole(body) => {

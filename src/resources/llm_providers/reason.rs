@@ -34,10 +34,15 @@ pub struct Said {
     /// At most [`MAX_READ`] characters, with the secrets in them.
     text: String,
     /// Whether it is where APIs of models have it.
-    pub is_of_api: bool,
+    is_of_api: bool,
 }
 
 impl Said {
+    /// Returns how much is known of what is wrong: of two refusals, the one that says more counts.
+    pub fn weight(said: Option<&Said>) -> (bool, bool) {
+        (said.is_some_and(|said| said.is_of_api), said.is_some())
+    }
+
     /// Reads the body of an error; `None` if it says nothing.
     pub fn of(body: &[u8]) -> Option<Self> {
         let (text, is_of_api) = match serde_json::from_slice::<Value>(body) {

@@ -13,8 +13,9 @@ use crate::outside::{BodyLimit, Call, Limits, Method};
 /// The largest answer at once, in bytes. Answers are far smaller, even with reasoning.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
-/// The same as a stream, where some hundred bytes are around each word.
-const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
+/// The same as a stream, where some hundred bytes are around each word. One that is looked for at two places
+/// has as much for both.
+pub const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 /// The version of Anthropic's API.
 const ANTHROPIC_VERSION: &str = "2023-06-01";

@@ -6,25 +6,24 @@ use std::net::IpAddr;
 use bincode::{Decode, Encode};
 
 use super::tokens::{TokenHash, hash_of};
-use crate::auth::User;
+use crate::auth::{Credential, Session, User};
 use crate::base::{Error, Id, Kind, Name, Result, Time, address_block};
 use crate::outbox::delete_due;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
-    upgrade_shorter,
 };
 
 /// A request is open for ten minutes: long enough to sign in with a provider and a second factor.
 pub(super) const VALID_SECS: i64 = 600;
 
-/// The seconds between two questions of the same command line, and what each too early one adds (RFC 8628).
+/// The seconds between two questions of the same command line (RFC 8628).
 pub(super) const INTERVAL_SECS: u32 = 5;
 
 /// Open requests of one address: those of a team behind one. They are of anybody, so there is a bound.
 pub(super) const MAX_OF_ADDRESS: usize = 50;
 
 /// Open requests in all: 3 MB, and 200 addresses that fill them. A code is guessed with 10,000 in 20^8, ten
-/// times a minute.
+/// times a minute from an address.
 const MAX_OPEN: usize = 10_000;
 
 /// No vowels, so that no words come up, and nothing that looks like something else.
@@ -48,7 +47,6 @@ pub(super) struct DeviceRequest {
     pub block: String,
     pub created_at: Time,
     pub expires_at: Time,
-    pub interval_secs: u32,
     pub polled_at: Option<Time>,
     pub denied: bool,
     /// Who has let it in.
@@ -57,12 +55,14 @@ pub(super) struct DeviceRequest {
     pub generation: u32,
     /// The provider with which they had signed in.
     pub provider: Option<String>,
-    /// When they had last proved who they are.
-    pub proved_at: Option<Time>,
+    /// The session with this provider, without which the command line is not let in any more.
+    pub session: Option<Id<Session>>,
     /// Who it was at the provider, by which that ends the session.
     pub subject: Option<[u8; 32]>,
     /// The session at the provider.
     pub sid: Option<[u8; 32]>,
+    /// The end of the session that has let it in, which its own does not outlast.
+    pub until: Option<Time>,
 }
 
 /// Requests by their code.
@@ -101,13 +101,11 @@ impl Record for DeviceRequest {
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_CODE, &BY_ADDRESS, &BY_END, &BY_USER];
-    const VERSION: u8 = 2;
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("session", "one that has ended lets nothing in")];
     type Key = TokenHash;
     fn key(&self) -> Self::Key {
         self.hash
-    }
-    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        upgrade_shorter(version, 1, body)
     }
 }
 
@@ -118,9 +116,10 @@ impl Record for DeviceRequest {
 pub(super) fn open(tx: &mut Tx, token: &str, client: &Name, from: IpAddr) -> Result<DeviceRequest> {
     let (now, block) = (tx.now(), address_block(from).to_string());
     delete_due(tx, &BY_END, |request: &DeviceRequest| request.expires_at <= now)?;
-    let of_address = tx.count(&BY_ADDRESS, &block, MAX_OF_ADDRESS)?;
-    let in_all = tx.count::<DeviceRequest>(ListSource::TABLE, &(), MAX_OPEN)?;
-    if of_address >= MAX_OF_ADDRESS || in_all >= MAX_OPEN {
+    // The bound of an address first: who has filled it makes nobody count them all.
+    if tx.count(&BY_ADDRESS, &block, MAX_OF_ADDRESS)? >= MAX_OF_ADDRESS
+        || tx.count::<DeviceRequest>(ListSource::TABLE, &(), MAX_OPEN)? >= MAX_OPEN
+    {
         return Err(too_many());
     }
     let request = DeviceRequest {
@@ -131,15 +130,15 @@ pub(super) fn open(tx: &mut Tx, token: &str, client: &Name, from: IpAddr) -> Res
         block,
         created_at: now,
         expires_at: now.plus_secs(VALID_SECS),
-        interval_secs: INTERVAL_SECS,
         polled_at: None,
         denied: false,
         user: None,
         generation: 0,
         provider: None,
-        proved_at: None,
+        session: None,
         subject: None,
         sid: None,
+        until: None,
     };
     tx.insert(&request)?;
     Ok(request)
@@ -201,18 +200,63 @@ impl DeviceRequest {
     }
 
     /// Notes that the command line has asked; returns what it is told, which is to be committed.
+    ///
+    /// # Errors
+    /// `slow_down` if it asks too early: that writes nothing.
     pub(super) fn note_poll(&self, tx: &mut Tx) -> Result<Error> {
         let now = tx.now();
-        let next_at = self.polled_at.map(|at| at.plus_secs(i64::from(self.interval_secs)));
-        let is_early = next_at.is_some_and(|at| at > now && !at.is_beyond(now, VALID_SECS));
-        let more = if is_early { INTERVAL_SECS } else { 0 };
-        let interval_secs = self.interval_secs.saturating_add(more);
-        tx.replace(self, &DeviceRequest { interval_secs, polled_at: Some(now), ..self.clone() })?;
-        Ok(if is_early {
-            refusal("slow_down", "this asks too often: wait five seconds more between two requests")
-        } else {
-            refusal("authorization_pending", "nobody has let it in yet; ask again")
-        })
+        let next_at = self.polled_at.map(|at| at.plus_secs(i64::from(INTERVAL_SECS)));
+        if next_at.is_some_and(|at| at > now && !at.is_beyond(now, VALID_SECS)) {
+            let message = "this asks too often: wait five seconds more between two requests";
+            return Err(refusal("slow_down", message));
+        }
+        tx.replace(self, &DeviceRequest { polled_at: Some(now), ..self.clone() })?;
+        Ok(refusal("authorization_pending", "nobody has let it in yet; ask again"))
+    }
+}
+
+/// Removes what a person has let in with a provider, and what has not begun yet.
+pub(super) fn remove_of_provider(tx: &mut Tx, user: Id<User>, provider: &str) -> Result<()> {
+    let requests: Vec<DeviceRequest> = tx.view().all(&BY_USER, &user)?;
+    let of_provider = |request: &&DeviceRequest| request.provider.as_deref() == Some(provider);
+    requests.iter().filter(of_provider).try_for_each(|request| tx.remove(request))
+}
+
+// ── The session that it gets ─────────────────────────────────────────────────
+
+/// That a session is of a command line. Separate from the session, whose layout stays as it is; it ends with
+/// it.
+#[derive(Clone, Debug, PartialEq, Encode, Decode)]
+pub(super) struct DeviceSession {
+    pub session: Id<Session>,
+    /// What the command line calls itself.
+    pub client: Name,
+    /// The IP address that it asked from.
+    pub address: String,
+}
+
+static OF_SESSION: Reference<DeviceSession, Session> = Reference::cascade(
+    &["session"],
+    |session: &Session| session.id.to_bytes(),
+    |device: &DeviceSession, _| vec![device.session.to_bytes()],
+);
+
+impl Record for DeviceSession {
+    const TABLE: &'static str = "sessions.device";
+    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&OF_SESSION];
+    const ORG_SCOPED: bool = false;
+    type Key = Id<Session>;
+    fn key(&self) -> Self::Key {
+        self.session
+    }
+}
+
+/// Whether a credential is the session of a command line.
+pub(super) fn is_of_device(view: &View, credential: &Credential) -> Result<bool> {
+    match credential {
+        Credential::Session(id) => Ok(view.get::<DeviceSession>(id)?.is_some()),
+        Credential::Key { .. } => Ok(false),
     }
 }
 

@@ -5,55 +5,27 @@
 //! and ended as their others are. Entering a code counts as an attempt to sign in: who tries them all would
 //! let somebody else's command line into an account of their own.
 
-use bincode::{Decode, Encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::device_request::{self, DeviceRequest, INTERVAL_SECS, fetch_open, refusal, shown};
-use super::second_factor::plan;
-use super::sessions::{SessionInfo, insert_session, require_session, to_info};
+use super::device_request::{
+    self, DeviceRequest, DeviceSession, INTERVAL_SECS, fetch_open, is_of_device, refusal, shown,
+};
+use super::sessions::{SessionInfo, insert_session_until, require_session, to_info};
 use super::tokens::{hash_of, new_token};
-use crate::api::{Empty, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{
+    Attempt, Empty, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op,
+};
 use crate::auth::passwords::{HashRequest, HashResult};
-use crate::auth::{ANYONE, ProviderSession, SESSION, SESSION_SECS, Session, User, note_proof};
+use crate::auth::{ANYONE, NEVER, ProviderSession, SESSION, Session, User, note_proof};
 use crate::base::{Error, Id, Name, Result, Text, Time};
-use crate::store::{AnyReference, Export, Key, Record, Reference, TableInfo, Tx, View};
+use crate::store::{TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
     routes,
     tables: &[TableInfo::of::<DeviceRequest>(), TableInfo::of::<DeviceSession>()],
     ..Resource::EMPTY
 };
-
-// ── Record ───────────────────────────────────────────────────────────────────
-
-/// That a session is of a command line. Separate from the session, whose layout stays as it is; it ends with
-/// it.
-#[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub(super) struct DeviceSession {
-    pub session: Id<Session>,
-    /// What the command line calls itself.
-    pub client: Name,
-    /// The IP address that it asked from.
-    pub address: String,
-}
-
-static OF_SESSION: Reference<DeviceSession, Session> = Reference::cascade(
-    &["session"],
-    |session: &Session| session.id.to_bytes(),
-    |device: &DeviceSession, _| vec![device.session.to_bytes()],
-);
-
-impl Record for DeviceSession {
-    const TABLE: &'static str = "sessions.device";
-    const EXPORT: Export<Self> = Export::LeftOut("people sign in to each installation");
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&OF_SESSION];
-    const ORG_SCOPED: bool = false;
-    type Key = Id<Session>;
-    fn key(&self) -> Self::Key {
-        self.session
-    }
-}
 
 // ── What callers send and see ────────────────────────────────────────────────
 
@@ -156,20 +128,26 @@ fn finish(
     if user.session_generation != request.generation || user.is_service() {
         return Err(expired());
     }
+    if request.provider.is_some() && !has_session(&tx.view(), &request)? {
+        return Err(expired());
+    }
+    let until = request.until.filter(|until| *until > tx.now()).ok_or_else(expired)?;
     tx.remove(&request)?;
-    let name = request.provider.as_deref();
-    let provider = name.and_then(|name| req.server.oidc.provider(name));
-    // It lasts no longer than the session of the browser could.
-    let secs = provider.map_or(SESSION_SECS, |provider| provider.session_secs);
-    let session = insert_session(tx, &user, secs)?;
+    let session = insert_session_until(tx, &user, until)?;
     if let Some(provider) = request.provider {
         let DeviceRequest { subject, sid, .. } = request;
         tx.insert(&ProviderSession { session: session.id, provider, subject, sid })?;
     }
-    note_proof(tx, session.id, request.proved_at.unwrap_or(request.created_at))?;
+    // The proof of who let it in is theirs: a code may have been entered for somebody else.
+    note_proof(tx, session.id, NEVER)?;
     let DeviceRequest { client, address, .. } = request;
     tx.insert(&DeviceSession { session: session.id, client, address })?;
     Ok(Outcome::Done((to_info(&tx.view(), &session, &user)?, user.id)))
+}
+
+/// Whether the session that has let it in is still there: who has signed out at the provider has ended it.
+fn has_session(view: &View, request: &DeviceRequest) -> Result<bool> {
+    request.session.map_or(Ok(false), |id| view.has::<Session>(&id))
 }
 
 fn expired() -> Error {
@@ -193,14 +171,22 @@ fn preview(tx: &mut Tx, req: &Req<String>) -> Result<DeviceSignIn> {
 fn approve(tx: &mut Tx, req: &Req<String>) -> Result<Empty> {
     let request = fetch_open(&tx.view(), &req.params)?;
     let user: User = tx.fetch(&req.identity().user)?;
-    let begun = tx.get::<ProviderSession>(&require_session(req.identity()))?;
+    if is_of_device(&tx.view(), &req.identity().credential)? {
+        return Err(Error::forbidden(
+            "browser_required",
+            "a command line lets no other one in; enter the code in a browser",
+        ));
+    }
+    let session: Session = tx.fetch(&require_session(req.identity()))?;
+    let begun = tx.get::<ProviderSession>(&session.id)?;
     let approved = DeviceRequest {
         user: Some(user.id),
         generation: user.session_generation,
         subject: begun.as_ref().and_then(|begun| begun.subject),
         sid: begun.as_ref().and_then(|begun| begun.sid),
+        session: begun.as_ref().map(|begun| begun.session),
         provider: begun.map(|begun| begun.provider),
-        proved_at: req.identity().proved_at,
+        until: Some(session.expires_at),
         ..request.clone()
     };
     tx.replace(&request, &approved)?;
@@ -214,7 +200,8 @@ fn deny(tx: &mut Tx, req: &Req<String>) -> Result<Empty> {
 }
 
 fn prepare_code(view: &View, req: &Req<String>) -> Result<HashPlan> {
-    plan(view, req, None)
+    let user: User = view.fetch(&req.identity().user)?;
+    Ok(HashPlan { hashing: HashRequest::default(), attempt: Some(Attempt::Code(user.email)) })
 }
 
 fn routes() -> Vec<Route> {

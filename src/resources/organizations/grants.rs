@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rule_rights::RuleRights;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     ADMIN, Access, Caller, GRANT_BY_TARGET, GRANTS_BY_RESOURCE, GRANTS_BY_USER, Grant, Granted,
@@ -173,10 +174,11 @@ fn list(view: &View, req: &Req<(), GrantFilter>) -> Result<Page<Grant>> {
 
 fn create(tx: &mut Tx, req: &Req<(), NewGrant>) -> Result<Grant> {
     let by = req.caller().user();
-    match missing(tx, &req.input, by)? {
-        Some((path, kind)) => Err(Error::no_such(kind).at(path)),
-        None => insert(tx, &req.input, by),
+    if let Some((path, kind)) = missing(tx, &req.input, by)? {
+        return Err(Error::no_such(kind).at(path));
     }
+    remove_of_rule(tx, &req.input)?;
+    insert(tx, &req.input, by)
 }
 
 fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
@@ -197,13 +199,26 @@ fn create_many(tx: &mut Tx, req: &Req<(), NewGrants>) -> Result<GrantsCreated> {
     Ok(made)
 }
 
-/// Creates a grant unless it exists.
+/// Creates a grant unless it exists by hand.
 fn insert_new(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Option<Grant>> {
+    remove_of_rule(tx, new)?;
     let key = (new.user_id, new.resource_type, new.resource_id);
     match tx.find(&GRANT_BY_TARGET, &key)? {
         Some(_) => Ok(None),
         None => insert(tx, new, by).map(Some),
     }
+}
+
+/// Removes such a grant if a rule has made it, so that one by hand is made, which stays when the claim goes.
+/// The record of what rules have given may name one that is gone.
+fn remove_of_rule(tx: &mut Tx, new: &NewGrant) -> Result<()> {
+    let key = (new.user_id, new.resource_type, new.resource_id);
+    let Some(found) = tx.find(&GRANT_BY_TARGET, &key)? else { return Ok(()) };
+    let given = tx.get::<RuleRights>(&(new.user_id, tx.org()))?;
+    if given.is_some_and(|given| given.grants.contains(&found.id)) {
+        tx.remove(&found)?;
+    }
+    Ok(())
 }
 
 fn insert(tx: &mut Tx, new: &NewGrant, by: Id<User>) -> Result<Grant> {
@@ -263,7 +278,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::api::Principal;
     use crate::resources::environments::tests::make;
@@ -283,6 +298,27 @@ mod tests {
     fn give(fixture: &Fixture, grant: NewGrant) -> Option<Grant> {
         let by = user(&fixture.owner);
         fixture.store.write_blocking(fixture.org, move |tx| insert_new(tx, &grant, by)).unwrap()
+    }
+
+    fn same(grant: &Grant) -> NewGrant {
+        let Grant { user_id, resource_type, resource_id, .. } = *grant;
+        NewGrant { user_id, resource_type, resource_id }
+    }
+
+    /// Grants by hand what a grant grants.
+    pub fn by_hand(fixture: &Fixture, who: &Principal, grant: &Grant) -> Result<Grant> {
+        fixture.write_as(who, create, (), same(grant))
+    }
+
+    /// Grants in bulk what a grant grants; returns how many were made and skipped.
+    pub fn many_by_hand(
+        fixture: &Fixture,
+        who: &Principal,
+        grant: &Grant,
+    ) -> Result<(usize, usize)> {
+        let grants = BoundedList::new(vec![same(grant)]).unwrap();
+        let made = fixture.write_as(who, create_many, (), NewGrants { grants })?;
+        Ok((made.created.len(), made.skipped))
     }
 
     fn listed(fixture: &Fixture, filter: Value) -> Vec<Id<Grant>> {

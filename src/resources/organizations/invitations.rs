@@ -373,7 +373,7 @@ pub(super) fn routes() -> Vec<Route> {
             "invitation.create",
             op::write(invite),
         )
-        .asks_again_to("invite an owner")
+        .asks_again_to("invite an owner or admin")
         .about("Invite a user, replacing an older invitation"),
         Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::list(list))
             .about("List open invitations, newest first"),

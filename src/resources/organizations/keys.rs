@@ -9,6 +9,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::device_request::is_of_device;
 use super::key_expiry::{DAY_SECS, notice_before, publish_expiry};
 use super::service_accounts;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -262,7 +263,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewApiKey>) -> Result<ApiKeyCreated> {
     let (caller, input) = (req.caller(), &req.input);
     let approve_as = input.allow_approve_as.unwrap_or(false);
     require_may_allow(caller, approve_as)?;
-    if approve_as {
+    // A command line, in whose session nobody has proved who they are, makes no way in that outlasts it.
+    if approve_as || is_of_device(&tx.view(), &caller.identity.credential)? {
         caller.identity.require_recent_proof(tx.now())?;
     }
     let access = input.access.clone().unwrap_or_default();
@@ -380,7 +382,9 @@ pub(super) fn routes() -> Vec<Route> {
             .about("List active API keys, newest first"),
         Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
             .of_own_account()
-            .asks_again_to("allow the key to approve as others")
+            .asks_again_to(
+                "allow the key to approve as others, or in the session of a command line",
+            )
             .about("Create an API key"),
         Route::delete("/api-keys/{keyId}", SESSION_MEMBER, "api_key.delete", op::write(revoke))
             .of_own_account()

@@ -126,17 +126,18 @@ fn to_info(view: &View, caller: &Caller, membership: Membership) -> Result<Organ
 }
 
 /// What asks again of the routes of members.
-const TO_CHANGE_OWNERS: &str = "make or remove an owner";
+const TO_CHANGE_OWNERS: &str = "make, demote or remove an owner or admin";
 
 // ── Rules ────────────────────────────────────────────────────────────────────
 
-/// Requires an owner, who has lately proved who they are, for a change from or to one of `roles` that is
-/// the owner's.
+/// Requires an owner for a change from or to one of `roles` that is the owner's, and of who changes one that
+/// is an admin's a recent proof of who they are: admins make keys that approve for others.
 pub(super) fn require_manager(caller: &Caller, roles: &[Role], now: Time) -> Result<()> {
-    if !roles.contains(&Role::Owner) {
+    let highest = roles.iter().max();
+    if highest < Some(&Role::Admin) {
         return Ok(());
     }
-    if caller.role != Role::Owner {
+    if highest == Some(&Role::Owner) && caller.role != Role::Owner {
         return Err(Error::forbidden(
             "owner_required",
             "only an owner may invite, appoint, demote or remove an owner, or let one back in",
@@ -204,11 +205,12 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
         service_accounts::check_patch(req.input.role, req.input.email_verified)?;
     }
     let mut new = old.clone();
-    if let Some(role) = req.input.role
-        && role != old.role
-    {
+    if let Some(role) = req.input.role {
         require_manager(req.caller(), &[old.role, role], tx.now())?;
-        new = set_role(tx, &old, role)?;
+        if role != old.role {
+            new = set_role(tx, &old, role)?;
+        }
+        // Also one that they have by a rule: it is theirs from now on.
         forget_role(tx, old.user)?;
     }
     if let Some(verified) = req.input.email_verified {
@@ -277,7 +279,7 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::keys;
     use super::*;
     use crate::api::Principal;
@@ -297,7 +299,8 @@ mod tests {
         Principal::Caller(Caller { role, ..(**caller).clone() }.into())
     }
 
-    fn make(fixture: &Fixture, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
+    /// Gives a member a role by hand.
+    pub fn make(fixture: &Fixture, by: &Principal, whom: &Principal, role: Role) -> Result<Role> {
         let patch = MemberPatch { role: Some(role), email_verified: None };
         fixture.write_as(by, update, user(whom), patch).map(|done| done.member.role)
     }

@@ -97,8 +97,8 @@ pub const RESOURCE: Resource = Resource {
 
 // ── Retention ────────────────────────────────────────────────────────────────
 
-/// Deletes expired sessions, challenges, requests of command lines, invitations and reset links, attempts to sign in that are over, and
-/// sign-in addresses not used recently.
+/// Deletes expired sessions, challenges, requests of command lines, invitations and reset links, attempts to
+/// sign in that are over, and sign-in addresses not used recently.
 const DELETE_EXPIRED: Sweep = Sweep {
     name: "delete expired sessions, invitations, reset links and sign-in addresses",
     every_secs: 600,

@@ -235,6 +235,7 @@ fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result
         ));
     }
     if let Some(rule) = rule {
+        caller.identity.require_recent_proof(since)?;
         return tx.remove(&rule);
     }
     let view = tx.view();
@@ -258,6 +259,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post("/organizations", SESSION, "organization.create", op::write(create))
             .about("Create an organization"),
         Route::patch("/organizations", SESSION_ADMIN, "organization.update", op::write(update))
+            .asks_again_to("require no second factor any more")
             .about("Update an organization"),
     ]
 }
@@ -269,7 +271,9 @@ mod tests {
     use super::super::tests::{session, with_password};
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{Authenticator, ProviderSession, RawCredential, Tokens};
+    use crate::auth::{
+        Authenticator, Identity, NEVER, PROOF_REQUIRED, ProviderSession, RawCredential, Tokens,
+    };
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
     use serde_json::json;
@@ -347,7 +351,12 @@ mod tests {
             tx.put(&ProviderSession { session: session_id, provider, subject, sid })
         };
         store.write_blocking(Id::NIL, begin).unwrap();
-        assert_eq!(require(&Principal::Caller(caller), true), None);
+        assert_eq!(require(&Principal::Caller(caller.clone()), true), None);
+        // In a session that is not proved any more nobody takes it away.
+        let stale = Identity { proved_at: Some(NEVER), ..caller.identity.clone() };
+        let stale = Caller { identity: stale, ..(*caller).clone() };
+        let asked = Some((Kind::Unauthenticated, PROOF_REQUIRED));
+        assert_eq!(require(&Principal::Caller(stale.into()), false), asked);
         assert_eq!(require(&fixture.owner, false), None);
         let ada = guarded(&fixture, &fixture.owner);
         assert_eq!(require(&fixture.member, true), Some((Kind::Forbidden, "owner_required")));

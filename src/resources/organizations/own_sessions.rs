@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::device_sign_in::DeviceSession;
+use super::device_request::DeviceSession;
 use super::sessions::{end_other_sessions, require_session};
 use crate::api::{Deleted, Empty, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};

@@ -198,9 +198,10 @@ fn reset(
     let password = Some(hashed.made.clone().ok_or_else(missing)?);
     // An admin may have used the link that they made themselves.
     let proves = link.admin.is_none();
+    // First: it would be void by the role that goes with a provider's rule.
+    tx.remove(&link)?;
     remove_all(tx, user.id)?;
     accounts::set_password(tx, &user, password, proves)?;
-    tx.remove(&link)?;
     Ok((Empty {}, user.id))
 }
 
@@ -212,7 +213,7 @@ pub(super) fn routes() -> Vec<Route> {
             "password_reset.create",
             op::write(create),
         )
-        .asks_again_to("let an owner in")
+        .asks_again_to("let an owner or admin in")
         .about("Make a reset link for a member"),
         Route::post("/auth/password/reset", ANYONE, "password_reset.use", op::hash(prepare, reset))
             .no_replay()

@@ -83,7 +83,7 @@ fn routes() -> Vec<Route> {
             "second_factor.reset",
             op::write(reset),
         )
-        .asks_again_to("let an owner in")
+        .asks_again_to("let an owner or admin in")
         .about("Reset the second factor of a member"),
     ]
 }

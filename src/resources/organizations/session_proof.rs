@@ -58,7 +58,7 @@ fn confirm(
         return Err(Error::conflict(
             "nothing_to_confirm_with",
             "your account has neither a password nor a second factor: sign in again with your provider, \
-             which begins a new session, or set up one of them",
+             which begins a new session, or set a password by a mailed link, and a second factor then",
         ));
     }
     if user.password.is_some() {

@@ -172,7 +172,13 @@ pub(super) fn begin_session_of(
 
 /// Creates a session of a user who is known to be who they are, wherever its requests come from, that lasts so
 /// long: at most as long as any.
-pub(super) fn insert_session(tx: &mut Tx, user: &User, secs: i64) -> Result<Session> {
+fn insert_session(tx: &mut Tx, user: &User, secs: i64) -> Result<Session> {
+    let until = tx.now().plus_secs(secs);
+    insert_session_until(tx, user, until)
+}
+
+/// Does the same with a session that ends no later than at a time.
+pub(super) fn insert_session_until(tx: &mut Tx, user: &User, until: Time) -> Result<Session> {
     let now = tx.now();
     end_oldest_sessions(tx, user)?;
     let session = Session {
@@ -180,7 +186,7 @@ pub(super) fn insert_session(tx: &mut Tx, user: &User, secs: i64) -> Result<Sess
         user: user.id,
         generation: user.session_generation,
         created_at: now,
-        expires_at: now.plus_secs(secs.min(SESSION_SECS)),
+        expires_at: now.plus_secs(SESSION_SECS).min(until),
     };
     tx.insert(&session)?;
     Ok(session)

@@ -3,6 +3,7 @@
 
 use bincode::{Decode, Encode};
 
+use super::oidc::rules::withdraw_all;
 use crate::auth::User;
 use crate::auth::oidc::Confirmation;
 use crate::base::{Email, Error, Id, Result, Time};
@@ -98,8 +99,10 @@ pub fn has_any(view: &View, user: Id<User>) -> Result<bool> {
     Ok(view.count(ListSource::<SignInLink>::TABLE, &user, 1)? > 0)
 }
 
-/// Removes all links of a user who takes the account over, or back: somebody else may have made them.
+/// Removes all links of a user who takes the account over, or back, with what rules have given by them:
+/// somebody else may have made them.
 pub fn remove_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
     let links: Vec<SignInLink> = tx.all(ListSource::TABLE, &user)?;
-    links.iter().try_for_each(|link| tx.remove(link))
+    links.iter().try_for_each(|link| tx.remove(link))?;
+    withdraw_all(tx, user)
 }

@@ -96,6 +96,21 @@ fn whatever_is_cut_names_a_call_that_has_the_whole_and_writes_nothing() {
 }
 
 #[test]
+fn of_the_answer_of_a_model_that_is_cut_no_place_is_named() {
+    let acme = Fixture::new();
+    registry(&acme, "main", json!({}));
+    publish(&acme, ["main", "prompt", "hello", "1.0.0"], "Write.");
+    let model = crate::llm_providers::saying(Box::leak("語".repeat(30_000).into_boxed_str()));
+    let provider = crate::llm_providers::connected(&acme, &model);
+    acme.admin.patch(&format!("/llm-providers/{provider}"), json!({"isDefault": true})).ok();
+    let client = Client::modern(&acme.key);
+    let tried = json!({"registryRef": format!("{}/main", acme.slug), "promptName": "hello"});
+    let said = called(&client, "prompt_try", tried);
+    let text = said["text"].as_str().unwrap();
+    assert!(text.ends_with(" of 30000 characters left out; the rest is not kept]"), "{text}");
+}
+
+#[test]
 fn as_many_wakes_as_a_page_has_are_taken_whole() {
     let crew = Crew::new();
     let client = Client::modern(&crew.acme.key);

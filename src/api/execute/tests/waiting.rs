@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::waiter::Waiter;
 use super::*;
 use crate::base::Keys;
 use crate::store::Signals;
@@ -76,4 +77,21 @@ async fn a_wait_ends_with_the_first_signal_also_one_that_comes_while_it_begins()
         assert_eq!(json_of(waiting.await.unwrap().unwrap())["items"], json!([note]));
         assert!(begun.elapsed() < Duration::from_secs(20), "it was woken");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_is_woken_with_all_others_reads_once() {
+    let (fixture, _) = elsewhere().await;
+    let mut waiter = Waiter::new(&fixture.executor, Duration::from_secs(60));
+    let later = || Instant::now() + Duration::from_secs(20);
+    assert!(waiter.wait(later()).await, "it reads before it waits");
+    waiter.found_nothing(TOPIC, None);
+    // Whatever it depends on may have changed: its topic, and its rights.
+    fixture.executor.store.signals().notify_all();
+    assert!(waiter.wait(later()).await, "it reads again");
+    waiter.found_nothing(TOPIC, None);
+    let soon = Instant::now() + Duration::from_millis(100);
+    assert!(!waiter.wait(soon).await, "and then it waits");
+    fixture.executor.store.signals().notify_all();
+    assert!(waiter.wait(later()).await, "until it is woken again");
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use subject::{Subject, Tried, TryOptions, attempt_of, subject};
+pub use subject::{Subject, Tried, subject};
 
 use super::draft::Draft;
 use super::id::ArtifactId;
@@ -25,7 +25,8 @@ use crate::base::{
 };
 use crate::outside::{Call, Pauses};
 use crate::resources::llm_providers::{
-    self, ATTEMPT_SECS, Attempt, Completion, Conversation, LlmProvider, MAX_ATTEMPT_TOKENS,
+    self, ATTEMPT_SECS, Attempt, Completion, Conversation, DEFAULT_ATTEMPT_TOKENS, LlmProvider,
+    MAX_ATTEMPT_TOKENS,
 };
 use crate::resources::model_prices::ModelName;
 use crate::resources::registries::{self, ArtifactType};
@@ -155,20 +156,22 @@ pub(super) fn prepare(view: &View, req: &Req<String, TryRequest>) -> Result<Prep
         draft: input.draft_id,
         source: input.source.as_deref(),
     };
-    let Subject { compiled, name, version, .. } =
+    let Subject { compiled, name, version } =
         subject(view, req.caller(), &registry, &id, &tried, model.as_deref())?;
     let values = (input.variables.as_ref(), input.environment.as_deref());
     let Rendering { text, missing } = fill(view, req.caller(), &compiled, values)?;
     if text.trim().is_empty() && input.message.is_none() {
         return Err(Error::invalid_at("message", "is required for a prompt without text"));
     }
-    let options = TryOptions {
+    let (system, message) = Attempt::parts(text, input.message.as_deref());
+    let attempt = Attempt {
+        system,
+        message,
         model: input.model.as_deref().map(String::from),
-        max_tokens: input.max_tokens.map(|tokens| tokens.get() as u32),
+        max_tokens: input.max_tokens.map_or(DEFAULT_ATTEMPT_TOKENS, |tokens| tokens.get() as u32),
         temperature: input.temperature.map(Temperature::get),
         total_secs: ATTEMPT_SECS,
     };
-    let attempt = attempt_of(text, input.message.as_deref(), &options);
     let trial = Trial {
         conversation: Conversation::new(view, &provider, &attempt)?,
         artifact: audited_artifact(&registry, &id),
@@ -198,7 +201,7 @@ impl Exchange for Trial {
         let completion = self.conversation.outcome(self.shows_reason);
         let completion = completion.map_err(|why| llm_providers::failed(&self.provider, &why))?;
         let cost = llm_providers::cost(view, &self.provider, &self.attempt, &completion)?;
-        let Completion { text, model, stop_reason, input_tokens, output_tokens } = completion;
+        let Completion { text, model, stop_reason, input_tokens, output_tokens, .. } = completion;
         Ok(PromptTrial {
             text,
             version: self.version.clone(),
@@ -226,11 +229,14 @@ impl Exchange for Trial {
                 format!(", {} + {} tokens", count(input), count(output))
             }
         };
-        let failed =
-            if self.conversation.outcome(false).is_ok() { "" } else { ", no whole answer" };
+        let end = match self.conversation.outcome(false) {
+            Ok(_) => "",
+            Err(_) if self.conversation.is_to_begin() => ", to begin",
+            Err(_) => ", no whole answer",
+        };
         let (subject, provider) = (&self.subject, &self.provider);
         self.artifact.clone().with_detail(format!(
-            "{subject} on LLM provider {} ({}){}{tokens}{failed}",
+            "{subject} on LLM provider {} ({}){}{tokens}{end}",
             provider.name,
             provider.id,
             model.unwrap_or_default()

@@ -7,7 +7,6 @@ use super::super::id::{ArtifactId, Model, generic};
 use super::super::versions;
 use crate::auth::{Caller, ScopeName};
 use crate::base::{Error, Id, Result, Version, hex};
-use crate::resources::llm_providers::{Attempt, DEFAULT_ATTEMPT_TOKENS};
 use crate::resources::registries::{self, Registry};
 use crate::store::View;
 
@@ -30,8 +29,6 @@ pub struct Subject {
     pub name: String,
     /// The version, if it is a published one.
     pub version: Option<Version>,
-    /// The variables, in order of first appearance.
-    pub variables: Vec<String>,
 }
 
 /// Returns what is tried; of a version the text for this model, if it has one.
@@ -68,7 +65,6 @@ pub fn subject(
         compiled: text.compiled().to_string(),
         name: format!("version {} ({})", row.version, row.model),
         version: Some(row.version),
-        variables: row.variables,
     })
 }
 
@@ -85,33 +81,5 @@ fn compiled(
         let message = format!("does not compile: {problem}");
         return Err(Error::invalid_at(field, message));
     }
-    let (compiled, variables) = (compilation.text, compilation.variables);
-    Ok(Subject { compiled, name, version: None, variables })
-}
-
-/// How a model is asked.
-#[derive(Clone, Debug, Default)]
-pub struct TryOptions {
-    pub model: Option<String>,
-    pub max_tokens: Option<u32>,
-    pub temperature: Option<f64>,
-    /// The time for the answer, in seconds.
-    pub total_secs: u64,
-}
-
-/// Returns what is sent to a model: the prompt as its instructions, and the message after it. Without a
-/// message the prompt is the message.
-pub fn attempt_of(text: String, message: Option<&str>, options: &TryOptions) -> Attempt {
-    let (system, message) = match message {
-        Some(message) => (Some(text), message.to_string()),
-        None => (None, text),
-    };
-    Attempt {
-        system,
-        message,
-        model: options.model.clone(),
-        max_tokens: options.max_tokens.unwrap_or(DEFAULT_ATTEMPT_TOKENS),
-        temperature: options.temperature,
-        total_secs: options.total_secs,
-    }
+    Ok(Subject { compiled: compilation.text, name, version: None })
 }

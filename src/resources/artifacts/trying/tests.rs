@@ -56,6 +56,7 @@ fn an_answer_has_what_it_took_and_the_log_no_text() {
     let part = json!({"model": "small:1", "message": {"content": "Hello Ada"}, "done": false});
     let end = json!({"model": "small:1", "message": {"content": ""}, "done": true,
         "done_reason": "stop", "prompt_eval_count": 5, "eval_count": 2});
+    assert!(trial.audited().detail.unwrap().ends_with("), model small, to begin"));
     assert_eq!(answered(&mut trial, &[part, end]), "Hello Ada");
     let answer = concluded(&fixture, &trial).unwrap();
     assert_eq!((answer.text.as_str(), answer.took_ms), ("Hello Ada", 7));

@@ -30,6 +30,7 @@ fn conversation(api: Provider, places: usize) -> Conversation {
         reading: Reading::Nothing,
         told: Told::default(),
         text: String::new(),
+        read: None,
         end: None,
         before: None,
     }
@@ -144,6 +145,7 @@ fn the_stream_of_each_api_is_read_wherever_its_pieces_end() {
                 stop_reason: Some("stop".into()),
                 input_tokens: Some(3),
                 output_tokens: Some(4),
+                cached_tokens: None,
             };
             assert_eq!(of.outcome(true), Ok(whole), "{api:?} in pieces of {size}");
             assert!(of.next_call().is_none());
@@ -350,4 +352,71 @@ fn any_bytes_of_a_stream_end_in_an_answer_or_an_error() {
             assert!(of.end.is_some(), "{at}");
         }
     }
+}
+
+fn timed_out() -> Failure {
+    Failure::TimedOut { host: "a.test".into(), after: std::time::Duration::from_secs(1) }
+}
+
+#[test]
+fn what_fails_after_its_end_was_said_is_an_answer_and_before_it_is_none() {
+    let end = OPENAI.find("data: {\"id\":\"1\",\"model\":\"m-1\",\"choices\":[],").unwrap();
+    for (length, is_answer) in [(end, true), (end / 2, false)] {
+        let mut of = conversation(Provider::Custom, 1);
+        let mut shown = String::new();
+        of.next_call();
+        of.hear(Heard::Head(&head(200, "text/event-stream")), &mut shown);
+        assert!(of.hear(Heard::Piece(&OPENAI.as_bytes()[..length]), &mut shown));
+        assert!(!of.hear(Heard::Failed(&timed_out()), &mut shown));
+        assert_eq!(of.outcome(true).is_ok(), is_answer, "{:?}", of.outcome(true));
+    }
+}
+
+#[test]
+fn an_empty_word_for_why_an_answer_ended_is_no_end() {
+    let part = json!({"choices": [{"delta": {"content": "Good"}, "finish_reason": ""}]});
+    let why = streamed(Provider::Custom, &format!("data: {part}\n\n")).unwrap_err();
+    assert_eq!(why, BROKEN_OFF);
+}
+
+#[test]
+fn of_a_place_where_the_api_is_not_nothing_is_told() {
+    let mut of = conversation(Provider::Custom, 2);
+    assert!(of.is_to_begin());
+    let elsewhere = json!({"model": "other", "usage": {"prompt_tokens": 9}});
+    answer(
+        &mut of,
+        &head(200, "text/event-stream"),
+        format!("data: {elsewhere}\n\n").as_bytes(),
+        9,
+    );
+    assert!(!of.is_to_begin());
+    let part = json!({"choices": [{"delta": {"content": "Good"}, "finish_reason": "stop"}]});
+    answer(&mut of, &head(200, "text/event-stream"), format!("data: {part}\n\n").as_bytes(), 9);
+    let whole = of.outcome(true).unwrap();
+    assert_eq!((whole.text.as_str(), whole.model, whole.input_tokens), ("Good", None, None));
+}
+
+#[test]
+fn two_places_are_read_no_further_than_one() {
+    let mut of = conversation(Provider::Custom, 2);
+    let sign_of_life = b": alive\n\n".repeat(1024);
+    let mut read = 0;
+    for _ in 0..2 {
+        of.next_call();
+        of.hear(Heard::Head(&head(200, "text/event-stream")), &mut String::new());
+        // At the second place it goes on for as long as it is read.
+        let most = if of.calls.is_empty() { 2 * MAX_STREAM_BYTES } else { MAX_STREAM_BYTES / 2 };
+        while read < most {
+            read += sign_of_life.len();
+            if !of.hear(Heard::Piece(&sign_of_life), &mut String::new()) {
+                break;
+            }
+        }
+        if of.end.is_none() {
+            of.hear(Heard::End, &mut String::new());
+        }
+    }
+    assert!(read <= MAX_STREAM_BYTES + sign_of_life.len(), "{read}");
+    assert!(of.outcome(true).unwrap_err().contains("too long"));
 }

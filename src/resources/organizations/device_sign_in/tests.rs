@@ -4,8 +4,10 @@ use super::super::device_request::{MAX_OF_ADDRESS, VALID_SECS};
 use super::super::tests::{counting, identity_of, session, signed_in, with_password};
 use super::*;
 use crate::api::Principal;
+use crate::auth::{PROOF_REQUIRED, SESSION_SECS};
 use crate::base::Kind;
 use crate::resources::testing::Fixture;
+use crate::store::ListSource;
 
 fn begun(fixture: &Fixture) -> Result<DeviceSignInBegun> {
     let input = NewDeviceSignIn { client: Name::parse("roadstead on a laptop").unwrap() };
@@ -45,9 +47,14 @@ fn a_command_line_gets_a_session_of_who_lets_it_in_and_once() {
     assert_eq!(polled(&fixture, &asked).err(), Some("expired_token"));
     let identity = identity_of(&fixture.store, &token).unwrap();
     assert_eq!(identity.user, ada.id);
-    // It is no fresher than the session that let it in.
-    let Principal::Identity(by) = &who else { panic!("no session") };
-    assert_eq!(identity.proved_at, by.proved_at);
+    // The proof of who let it in is not its own, and it lets in no other.
+    assert_eq!(identity.proved_at, Some(NEVER));
+    let now = fixture.store.clock().now();
+    assert_eq!(identity.require_recent_proof(now).err().map(|e| e.code()), Some(PROOF_REQUIRED));
+    let other = begun(&fixture).unwrap();
+    let line = signed_in(&fixture.store, &token);
+    let refused = fixture.write_as(&line, approve, code(&other), ()).err().unwrap();
+    assert_eq!(refused.code(), "browser_required");
     let id = require_session(&identity);
     let kept = fixture.store.read_now(Id::NIL, |view| view.fetch::<DeviceSession>(&id)).unwrap();
     assert_eq!(kept.client.as_str(), "roadstead on a laptop");
@@ -55,7 +62,7 @@ fn a_command_line_gets_a_session_of_who_lets_it_in_and_once() {
 }
 
 #[test]
-fn who_asks_too_often_is_told_to_slow_down_and_waits_longer_from_then_on() {
+fn who_asks_too_often_is_told_to_slow_down_which_writes_nothing() {
     let fixture = Fixture::new();
     let asked = begun(&fixture).unwrap();
     let poll = |secs| {
@@ -65,8 +72,49 @@ fn who_asks_too_often_is_told_to_slow_down_and_waits_longer_from_then_on() {
     assert_eq!(poll(0), "authorization_pending");
     assert_eq!(poll(5), "authorization_pending");
     assert_eq!(poll(4), "slow_down");
-    assert_eq!(poll(9), "slow_down");
-    assert_eq!(poll(15), "authorization_pending");
+    assert_eq!(poll(1), "authorization_pending", "the one too early was not noted");
+}
+
+#[test]
+fn a_command_line_is_signed_in_no_longer_than_who_lets_it_in() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
+    let Principal::Identity(by) = &who else { panic!("no session") };
+    let until = fixture.store.clock().now().plus_secs(SESSION_SECS);
+    fixture.pass_secs(SESSION_SECS - 60);
+    let (early, late) = (begun(&fixture).unwrap(), begun(&fixture).unwrap());
+    for asked in [&early, &late] {
+        fixture.write_as(&who, approve, code(asked), ()).unwrap();
+    }
+    let made =
+        require_session(&identity_of(&fixture.store, &polled(&fixture, &early).unwrap()).unwrap());
+    let made = fixture.store.read_now(Id::NIL, |view| view.fetch::<Session>(&made)).unwrap();
+    assert_eq!((made.user, made.expires_at), (by.user, until));
+    fixture.pass_secs(60);
+    assert_eq!(polled(&fixture, &late).err(), Some("expired_token"));
+}
+
+#[test]
+fn what_was_let_in_with_a_provider_and_not_begun_goes_with_the_provider() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let token = session(&fixture.store, &ada);
+    let id = require_session(&identity_of(&fixture.store, &token).unwrap());
+    let (provider, subject, sid) = ("kc".into(), None, None);
+    let noted = ProviderSession { session: id, provider, subject, sid };
+    let note = move |tx: &mut Tx| tx.insert(&noted);
+    fixture.store.write_blocking(Id::NIL, note).unwrap();
+    let asked = begun(&fixture).unwrap();
+    fixture.write_as(&signed_in(&fixture.store, &token), approve, code(&asked), ()).unwrap();
+    for provider in ["other", "kc"] {
+        let remove = move |tx: &mut Tx| device_request::remove_of_provider(tx, ada.id, provider);
+        let left = |view: &View| view.count::<DeviceRequest>(ListSource::TABLE, &(), 9);
+        fixture.store.write_blocking(Id::NIL, remove).unwrap();
+        let expected = usize::from(provider == "other");
+        assert_eq!(fixture.store.read_now(Id::NIL, left).unwrap(), expected);
+    }
+    assert_eq!(polled(&fixture, &asked).err(), Some("expired_token"));
 }
 
 #[test]
@@ -124,6 +172,32 @@ fn a_session_of_a_provider_lets_in_one_of_the_same_provider() {
     let of = fixture.store.read_now(Id::NIL, |view| view.fetch::<ProviderSession>(&made)).unwrap();
     // By which the provider ends it, too.
     assert_eq!((of.provider.as_str(), of.subject, of.sid), ("kc", subject, sid));
+}
+
+#[test]
+fn what_was_let_in_with_a_provider_and_not_begun_ends_with_the_session() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    for provider in [None, Some("kc")] {
+        let token = session(&fixture.store, &ada);
+        let id = require_session(&identity_of(&fixture.store, &token).unwrap());
+        if let Some(name) = provider {
+            let provider = name.to_string();
+            let begun = ProviderSession { session: id, provider, subject: None, sid: None };
+            fixture.store.write_blocking(Id::NIL, move |tx| tx.insert(&begun)).unwrap();
+        }
+        let asked = begun(&fixture).unwrap();
+        fixture.write_as(&signed_in(&fixture.store, &token), approve, code(&asked), ()).unwrap();
+        // As when the provider says that they have signed out.
+        let end = move |tx: &mut Tx| {
+            let ended: Session = tx.fetch(&id)?;
+            tx.remove(&ended)
+        };
+        fixture.store.write_blocking(Id::NIL, end).unwrap();
+        let refused = polled(&fixture, &asked).err();
+        assert_eq!(refused, provider.map(|_| "expired_token"));
+    }
+    fixture.assert_sound();
 }
 
 #[test]

@@ -67,13 +67,25 @@ pub(super) fn keys(
     if let Some(known) = oidc.keys(&provider.name, kid, now) {
         return Ok(Some(known));
     }
+    if let Some(failure) = oidc.failure(&provider.name, now) {
+        return Err(failure);
+    }
     let Some(heard) = calls.send(get(provider, discovery.jwks_uri.clone())) else {
         return Ok(None);
     };
-    let answer = document(provider, heard)?;
-    let read = Arc::new(KeySet::parse(&answer.body).map_err(|why| failed(provider, why))?);
-    oidc.keep_keys(&provider.name, now, read.clone());
-    Ok(Some(read))
+    let read = document(provider, heard)
+        .and_then(|answer| KeySet::parse(&answer.body).map_err(|why| failed(provider, why)));
+    match read {
+        Ok(read) => {
+            let read = Arc::new(read);
+            oidc.keep_keys(&provider.name, now, read.clone());
+            Ok(Some(read))
+        }
+        Err(failure) => {
+            oidc.keep_failure(&provider.name, now, failure.clone());
+            Err(failure)
+        }
+    }
 }
 
 /// The answer to a request for a token.

@@ -23,6 +23,7 @@ use crate::outbox::{
     Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, settle_mail,
 };
 use crate::outside::mail::{Mail, inert};
+use crate::resources::organizations::device_request::remove_of_provider;
 use crate::resources::organizations::second_factor::{self, require_password};
 use crate::resources::organizations::sessions::require_session;
 use crate::resources::organizations::sign_in_link::{SignInLink, link, subject_detail};
@@ -139,6 +140,9 @@ fn require_proof(
             "the account has no password; sign in with an account of a provider that is linked, and \
              link another one then",
         ));
+    } else {
+        // With the other account somebody signs in, which proves it anew.
+        req.identity().require_recent_proof(tx.now())?;
     }
     let Some(factor) = second_factor_of(&tx.view(), user.id)? else { return Ok(None) };
     let Some(code) = &req.input.code else {
@@ -204,23 +208,25 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     })
 }
 
-/// Withdraws what rules have given by the provider of a link that was the last one with it: the person does not
-/// sign in with it any more.
+/// Withdraws what rules have given by the provider of a link. If the person has linked another account there,
+/// the next sign-in with that one gives what is theirs again.
 fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result<()> {
-    let left: Vec<SignInLink> = tx.all(ListSource::TABLE, &gone.user)?;
-    if left.iter().any(|link| link.issuer == gone.issuer) {
-        return Ok(());
+    let oidc = &*req.server.oidc;
+    // Rules have the name that the provider has now, or had when they were set.
+    let now = oidc.providers().iter().filter(|provider| provider.issuer == gone.issuer);
+    let mut names: Vec<&str> = now.map(|provider| &*provider.name).collect();
+    if !names.contains(&&*gone.provider) {
+        names.push(&gone.provider);
     }
-    // Rules have the name that the provider has now.
-    let mut providers = req.server.oidc.providers().iter();
-    let known = providers.find(|provider| provider.issuer == gone.issuer);
-    let provider = known.map_or(&*gone.provider, |known| &*known.name);
-    let said = Said { provider, claims: &Map::new(), request_id: &req.origin.request_id };
-    rules::apply(tx, gone.user, &said)
+    let (claims, request_id) = (&Map::new(), &*req.origin.request_id);
+    for provider in names {
+        rules::apply(tx, gone.user, &Said { oidc, provider, claims, request_id })?;
+    }
+    Ok(())
 }
 
-/// Ends the sessions of a person that were begun with a provider, but this one: which of the accounts there
-/// it was is not known of a session.
+/// Ends the sessions of a person that were begun with a provider, but this one, whichever account there it
+/// was: of older sessions that is not known. Command lines that they have let in go with them.
 fn end_sessions(tx: &mut Tx, (user, current): (&User, Id<Session>), provider: &str) -> Result<()> {
     let sessions: Vec<Session> =
         tx.view().all(&SESSIONS_BY_USER, &(user.id, user.session_generation))?;
@@ -230,7 +236,7 @@ fn end_sessions(tx: &mut Tx, (user, current): (&User, Id<Session>), provider: &s
             tx.remove(session)?;
         }
     }
-    Ok(())
+    remove_of_provider(tx, user.id, provider)
 }
 
 fn routes() -> Vec<Route> {
@@ -244,6 +250,7 @@ fn routes() -> Vec<Route> {
             op::hash_counting(prepare, create),
         )
         .no_replay()
+        .asks_again_to("link an account without a password")
         .about("Link an account at a provider"),
         Route::delete("/auth/links/{linkId}", SESSION, "sign_in_link.delete", op::write(delete))
             .about("Unlink an account at a provider"),

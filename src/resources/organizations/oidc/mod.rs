@@ -11,7 +11,7 @@ mod logout;
 mod person;
 mod records;
 mod rule_settings;
-mod rules;
+pub(super) mod rules;
 mod settings;
 mod sign_in;
 

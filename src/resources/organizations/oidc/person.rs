@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::joining;
 use super::rules::{self, Said};
 use crate::api::{Origin, Output, ResourceRef};
-use crate::auth::oidc::{Confirmation, IdClaims, OidcProvider, SignInAttempt};
+use crate::auth::oidc::{Confirmation, IdClaims, Oidc, OidcProvider, SignInAttempt};
 use crate::auth::{AddressProof, ProviderSession, User, find_person};
 use crate::base::{Email, Error, Id, Result};
 use crate::resources::organizations::accounts;
@@ -51,7 +51,7 @@ impl Output for Finished {
 /// Ends an attempt for the person of whom the provider says this.
 pub(super) fn finish_as(
     tx: &mut Tx,
-    (provider, attempt): (&OidcProvider, &SignInAttempt),
+    (oidc, provider, attempt): (&Oidc, &OidcProvider, &SignInAttempt),
     claims: IdClaims,
     origin: &Origin,
 ) -> Result<Finished> {
@@ -61,7 +61,7 @@ pub(super) fn finish_as(
     let hash = subject_hash(&provider.issuer, &claims.subject);
     if let Some(link) = tx.find(&BY_SUBJECT, &hash)? {
         let user: User = tx.fetch(&link.user)?;
-        return signed_in(tx, (provider, attempt), claims, (&user, "linked before"), origin);
+        return signed_in(tx, (oidc, provider, attempt), claims, (&user, "linked before"), origin);
     }
     let email = verified_address(provider, &claims)?.clone();
     let (user, how) = match find_person(&tx.view(), &email)? {
@@ -84,7 +84,7 @@ pub(super) fn finish_as(
     };
     let confirmed = confirmation(tx, provider, &claims);
     link(tx, user.id, &confirmed)?;
-    signed_in(tx, (provider, attempt), claims, (&user, how), origin)
+    signed_in(tx, (oidc, provider, attempt), claims, (&user, how), origin)
 }
 
 /// The address of a person who is not linked yet.
@@ -128,13 +128,13 @@ fn to_confirm(
 
 fn signed_in(
     tx: &mut Tx,
-    (provider, attempt): (&OidcProvider, &SignInAttempt),
+    (oidc, provider, attempt): (&Oidc, &OidcProvider, &SignInAttempt),
     claims: IdClaims,
     (user, how): (&User, &str),
     origin: &Origin,
 ) -> Result<Finished> {
-    let said =
-        Said { provider: &provider.name, claims: &claims.said, request_id: &origin.request_id };
+    let (name, request_id) = (&*provider.name, &*origin.request_id);
+    let said = Said { oidc, provider: name, claims: &claims.said, request_id };
     rules::apply(tx, user.id, &said)?;
     let session = begin_session_of(tx, user, origin.address, provider.session_secs)?;
     let id = session.id;

@@ -136,6 +136,12 @@ pub(super) fn check(rules: &NewRules, issues: &mut Vec<Issue>) {
         if rule.role.is_none() && rule.targets().is_empty() {
             problem("", "must have a role or grants");
         }
+        if rule.role == Some(Role::Viewer) && rule.targets().is_empty() {
+            problem(
+                ".role",
+                "must be higher than viewer, which everybody is at least; or add grants",
+            );
+        }
         if rules[..index].iter().any(|before| before.is_about(rule)) {
             problem(".value", "has a rule already, further up");
         }

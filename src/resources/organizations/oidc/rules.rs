@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashSet};
 use serde_json::{Map, Value};
 
 use crate::api::audit::{SystemAction, audit_system};
+use crate::auth::oidc::Oidc;
 use crate::auth::{GRANT_BY_TARGET, Grant, Membership, Role, User, user_organizations};
 use crate::base::{Id, Kind, Result};
 use crate::resources::organizations::rule_rights::{
@@ -14,11 +15,14 @@ use crate::resources::organizations::rule_rights::{
 use crate::resources::organizations::{grants, members};
 use crate::store::{Org, Tx};
 
-/// One sign-in makes at most 1,000 grants, as a bulk request does; the others are made at the next one.
-const MAX_NEW_GRANTS: usize = 1000;
+/// One sign-in makes and withdraws at most 1,000 grants in all, as a bulk request does; the others follow at
+/// the next one.
+const MAX_CHANGES: usize = 1000;
 
 /// What a provider says of a person.
 pub(super) struct Said<'a> {
+    /// The providers of this server.
+    pub oidc: &'a Oidc,
     /// The name of the provider.
     pub provider: &'a str,
     pub claims: &'a Map<String, Value>,
@@ -28,11 +32,36 @@ pub(super) struct Said<'a> {
 
 /// Applies the rules of all organizations of a person.
 pub(super) fn apply(tx: &mut Tx, user: Id<User>, said: &Said) -> Result<()> {
-    let (own, mut room) = (tx.org(), MAX_NEW_GRANTS);
     let values = values(said.claims);
+    let change = Change {
+        by: &format!("by {}", said.provider),
+        cause: said.request_id,
+        matching: &|before, rules| matching(before, rules, (said, &values)),
+    };
+    apply_in_all(tx, user, &change)
+}
+
+/// Withdraws what rules have given a person whose links are all removed.
+pub fn withdraw_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
+    let (by, cause) = ("all providers unlinked", "unlinked");
+    apply_in_all(tx, user, &Change { by, cause, matching: &|_, _| Vec::new() })
+}
+
+/// Why rules are applied, and which.
+struct Change<'a> {
+    /// What it is by, for the audit log.
+    by: &'a str,
+    /// The id of the request, or what it was instead.
+    cause: &'a str,
+    /// Those of the organization that apply now, by what applied before.
+    matching: &'a dyn Fn(&RuleRights, Vec<SignInRule>) -> Vec<SignInRule>,
+}
+
+fn apply_in_all(tx: &mut Tx, user: Id<User>, change: &Change) -> Result<()> {
+    let (own, mut room) = (tx.org(), MAX_CHANGES);
     for org in user_organizations(&tx.view(), user)? {
         tx.set_org(org);
-        let applied = apply_in(tx, (user, org), (said, &values), &mut room);
+        let applied = apply_in(tx, (user, org), change, &mut room);
         tx.set_org(own);
         applied?;
     }
@@ -42,17 +71,17 @@ pub(super) fn apply(tx: &mut Tx, user: Id<User>, said: &Said) -> Result<()> {
 fn apply_in(
     tx: &mut Tx,
     (user, org): (Id<User>, Id<Org>),
-    (said, values): (&Said, &Values),
+    change: &Change,
     room: &mut usize,
 ) -> Result<()> {
     let rules = tx.get::<SignInRules>(&org)?.map(|all| all.rules).unwrap_or_default();
     let stored = tx.get::<RuleRights>(&(user, org))?;
-    if stored.is_none() && !rules.iter().any(|rule| rule.provider == said.provider) {
-        return Ok(());
-    }
     let before = stored.clone().unwrap_or_else(|| RuleRights::none(user, org));
     let mut after = before.clone();
-    after.rules = matching(&before, rules, (said.provider, values));
+    after.rules = (change.matching)(&before, rules);
+    if stored.is_none() && after.rules.is_empty() {
+        return Ok(());
+    }
     let role = set_role(tx, &mut after)?;
     let (made, removed) = set_grants(tx, &mut after, room)?;
     if after == before {
@@ -67,8 +96,8 @@ fn apply_in(
     let titles: Vec<_> = after.rules.iter().map(SignInRule::title).collect();
     let by = if titles.is_empty() { "no rule any more".into() } else { titles.join(", ") };
     let detail = format!(
-        "by {}: role {}, {made} grants made, {removed} withdrawn; {by}",
-        said.provider,
+        "{}: role {}, {made} grants made, {removed} withdrawn; {by}",
+        change.by,
         role_name(role),
     );
     let detail: String = detail.chars().take(1000).collect();
@@ -78,7 +107,7 @@ fn apply_in(
             action: "member.apply_rules",
             resource_id: &user.to_string(),
             detail: &detail,
-            cause: said.request_id,
+            cause: change.cause,
         },
     )
 }
@@ -93,17 +122,17 @@ fn role_name(role: Role) -> &'static str {
 }
 
 /// The rules that apply now: of this provider those that it meets, and of others those that applied and are
-/// as they were.
+/// as they were. None of a provider that is not there any more, or has another name: nobody signs in with it.
 fn matching(
     before: &RuleRights,
     rules: Vec<SignInRule>,
-    (provider, values): (&str, &Values),
+    (said, values): (&Said, &Values),
 ) -> Vec<SignInRule> {
     let applies = |rule: &SignInRule| {
-        if rule.provider == provider {
+        if rule.provider == said.provider {
             values.contains(&(rule.claim.as_str(), rule.value.as_str()))
         } else {
-            before.rules.contains(rule)
+            said.oidc.provider(&rule.provider).is_some() && before.rules.contains(rule)
         }
     };
     rules.into_iter().filter(applies).collect()
@@ -154,8 +183,12 @@ fn set_role(tx: &mut Tx, after: &mut RuleRights) -> Result<Role> {
 }
 
 /// Makes the grants of the rules, and withdraws those that were made for rules and are in none any more.
-/// Returns how many of each.
-fn set_grants(tx: &mut Tx, after: &mut RuleRights, room: &mut usize) -> Result<(usize, usize)> {
+/// Returns how many of each; what there is no room for is left as it is.
+pub(super) fn set_grants(
+    tx: &mut Tx,
+    after: &mut RuleRights,
+    room: &mut usize,
+) -> Result<(usize, usize)> {
     let user = after.user;
     let mut wanted: BTreeSet<RuleGrant> = BTreeSet::new();
     after.rules.iter().for_each(|rule| wanted.extend(&rule.grants));
@@ -163,11 +196,12 @@ fn set_grants(tx: &mut Tx, after: &mut RuleRights, room: &mut usize) -> Result<(
     for id in &after.grants {
         let Some(grant) = tx.get::<Grant>(id)? else { continue };
         let Grant { resource_type, resource_id, .. } = grant;
-        if wanted.contains(&RuleGrant { resource_type, resource_id }) {
+        if wanted.contains(&RuleGrant { resource_type, resource_id }) || *room == 0 {
             kept.push(*id);
         } else {
             tx.remove(&grant)?;
             removed += 1;
+            *room -= 1;
         }
     }
     let before = kept.len();

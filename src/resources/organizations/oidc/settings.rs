@@ -230,7 +230,7 @@ fn routes() -> Vec<Route> {
             "sign_in_settings.set",
             op::write(replace),
         )
-        .asks_again_to("set a rule that makes owners")
+        .asks_again()
         .about("Replace how people sign in"),
     ]
 }

@@ -200,7 +200,7 @@ pub(super) fn finish(
         Ok(claims) => claims,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
-    finish_as(tx, (provider, &attempt), claims, &req.origin).map(Outcome::Done)
+    finish_as(tx, (&req.server.oidc, provider, &attempt), claims, &req.origin).map(Outcome::Done)
 }
 
 fn stale() -> Error {

@@ -38,6 +38,7 @@ mod linking;
 mod logout;
 mod requiring;
 mod rules;
+mod withdrawing;
 
 const ISSUER: &str = "https://id.test";
 
@@ -119,15 +120,7 @@ impl World {
             begun: BTreeMap::new(),
             asked: Vec::new(),
         };
-        let (name, label) = ("kc".to_string(), "Keycloak".to_string());
-        let (issuer, client_id) = (ISSUER.to_string(), "roadstead".to_string());
-        let secret = Some("hush".into());
-        let session_secs = SESSION_HOURS * 3600;
-        let own =
-            OidcProvider { name, label, issuer, client_id, secret, trusts_addresses, session_secs };
-        let oidc = Arc::new(Oidc::new(vec![own]));
-        let server = ServerInfo { oidc, ..ServerInfo::bare(Keys::new([7; 32])) };
-        let (provider, server) = (Mutex::new(provider), Arc::new(server));
+        let (provider, server) = (Mutex::new(provider), configured("kc", trusts_addresses));
         World { fixture: Fixture::new(), provider, server }
     }
 
@@ -220,6 +213,18 @@ impl World {
             settings::replace(tx, &Req::new(&args, &who))
         })
     }
+}
+
+/// A server that has the provider under this name.
+fn configured(name: &str, trusts_addresses: bool) -> Arc<ServerInfo> {
+    let (name, label) = (name.to_string(), "Keycloak".to_string());
+    let (issuer, client_id) = (ISSUER.to_string(), "roadstead".to_string());
+    let secret = Some("hush".into());
+    let session_secs = SESSION_HOURS * 3600;
+    let own =
+        OidcProvider { name, label, issuer, client_id, secret, trusts_addresses, session_secs };
+    let oidc = Arc::new(Oidc::new(vec![own]));
+    Arc::new(ServerInfo { oidc, ..ServerInfo::bare(Keys::new([7; 32])) })
 }
 
 fn token_of(finished: &Finished) -> String {

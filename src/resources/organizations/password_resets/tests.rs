@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::super::delete_expired;
 use super::super::password_reset::{VALID_SECS, issue_password_reset};
+use super::super::rule_rights::{GivenRole, RuleRights};
 use super::super::sign_in_link::link;
 use super::super::tests::{hashing, with_password};
 use super::*;
@@ -72,6 +73,27 @@ fn a_link_opens_the_account_of_who_never_had_a_password() {
     let hashed = passwords::run(&HashRequest { verify, make: None }).unwrap();
     assert_eq!((hashed.fits, user.session_generation), (user.password, 1));
     fixture.assert_sound();
+}
+
+#[test]
+fn what_rules_of_a_provider_gave_goes_with_the_links_when_an_account_is_taken_back() {
+    for by_admin in [false, true] {
+        let fixture = Fixture::new();
+        let (org, user) = (fixture.org, user_of(&fixture.member));
+        let give = move |tx: &mut Tx| {
+            let own: Membership = tx.fetch(&(user, org))?;
+            tx.replace(&own, &Membership { role: Role::Admin, ..own.clone() })?;
+            let role = Some(GivenRole { own: Role::Member, given: Role::Admin });
+            tx.insert(&RuleRights { role, ..RuleRights::none(user, org) })
+        };
+        fixture.store.write_blocking(Id::NIL, give).unwrap();
+        let token = if by_admin { make(&fixture) } else { operator(&fixture) };
+        use_link(&fixture, &token).unwrap();
+        let read = |view: &View| view.fetch::<Membership>(&(user, org));
+        assert_eq!(fixture.store.read_now(Id::NIL, read).unwrap().role, Role::Member);
+        assert_eq!(count(&fixture), 0);
+        fixture.assert_sound();
+    }
 }
 
 #[test]

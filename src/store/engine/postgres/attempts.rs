@@ -2,7 +2,6 @@
 //! conflict, until their outcome is certain.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -62,7 +61,7 @@ enum End {
 /// What others are told of a commit.
 struct Told {
     topics: Vec<Topic>,
-    /// The slot that it moved, unless nodes are not notified.
+    /// The slot that it moved, unless nodes are not notified of it.
     slot: Option<Slot>,
 }
 
@@ -153,9 +152,7 @@ impl Shared {
     }
 
     fn may_run(&self, waiting: &Waiting) -> bool {
-        has_time(waiting)
-            && waiting.conflicts < MAX_RUNS
-            && !self.commits_hang.load(Ordering::Relaxed)
+        has_time(waiting) && waiting.conflicts < MAX_RUNS && !self.commits_hang.is_so()
     }
 
     /// Completes attempts that cannot run any more, with why they did not succeed.
@@ -165,8 +162,7 @@ impl Shared {
             let error = match last {
                 // What it conflicts with is stored, but waits.
                 None | Some(Failure::Conflict)
-                    if self.commits_hang.load(Ordering::Relaxed)
-                        || self.unanswered.are_some_open() =>
+                    if self.commits_hang.is_so() || self.unanswered.are_some_open() =>
                 {
                     Failure::Blocked.error()
                 }
@@ -342,7 +338,9 @@ impl Shared {
                 self.after_unanswered(slot, next, deadline)
             }
         };
-        if self.notifies_nodes && matches!(end, End::Completed(_)) {
+        // Not of an unknown outcome: it may become visible later than a notification, and then the others
+        // find its slot moved without one.
+        if self.notifies_nodes && matches!(end, End::Completed(Ok(()))) {
             told.slot = Some(moved);
         }
         end

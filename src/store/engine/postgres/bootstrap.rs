@@ -243,6 +243,10 @@ impl Shared {
                 };
                 known.insert(key.to_vec(), number);
             }
+            // Who was taken for gone adds none to a store that others go on with.
+            if !names.iter().all(|name| known.contains_key(name.as_bytes())) {
+                self.require_member(connection)?;
+            }
             let mut next = known.values().max().map_or(FIRST, |last| last + 1);
             let mut numbers = Vec::new();
             for name in names {

@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::membership::{Member, TABLE};
 use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{OPTIONAL, SAFETY, Statements};
-use super::url::PostgresUrl;
+use super::url::{PostgresUrl, Preferred, Target};
 use super::waiting::{begin, wait};
 
 /// How long a statement may take, of which none reads more than a thousand rows. Locks are waited
@@ -83,11 +83,11 @@ impl Connector {
 
     /// Opens a connection and prepares its statements. Blocks.
     pub fn connect(&self, deadline: Instant) -> Result<Connection, Failure> {
-        self.prepare(self.connect_raw(deadline)?)
+        self.prepare(self.connect_raw(deadline)?, STATEMENT_TIME)
     }
 
-    fn prepare(&self, raw: RawConnection) -> Result<Connection, Failure> {
-        let time = STATEMENT_TIME;
+    /// Each of its steps may take so long.
+    fn prepare(&self, raw: RawConnection, time: Duration) -> Result<Connection, Failure> {
         raw.run(raw.client.batch_execute(SAFETY), time)?;
         // Another database may not know them.
         match raw.run(raw.client.batch_execute(OPTIONAL), time) {
@@ -134,17 +134,18 @@ impl Connector {
             Some(Err(error)) => return Err(Failure::Unavailable(error.to_string())),
             Some(Ok(Err(_))) | None => return Err(in_time()),
         };
-        self.set_schema(&opened)?;
+        self.set_schema(&opened, STATEMENT_TIME)?;
         Ok(opened)
     }
 
-    fn set_schema(&self, raw: &RawConnection) -> Result<(), Failure> {
+    fn set_schema(&self, raw: &RawConnection, time: Duration) -> Result<(), Failure> {
         let Some(schema) = &self.schema else { return Ok(()) };
         let set = format!("SET search_path TO \"{schema}\"");
-        raw.run(raw.client.batch_execute(&set), STATEMENT_TIME)
+        raw.run(raw.client.batch_execute(&set), time)
     }
 
-    /// Opens a connection to this one alone, which hangs for no longer than one address may take. Blocks.
+    /// Opens a connection to this one alone. Each of the five steps hangs for no longer than one address may
+    /// take: opening it, the schema, two sets of settings and the statements. Blocks.
     pub fn connect_to(&self, config: Config) -> Result<Connection, Failure> {
         let url = self.url.clone();
         let opening = self.runtime.spawn(async move {
@@ -154,30 +155,73 @@ impl Connector {
             Some(Ok(Ok(opened))) => opened.map_err(|error| Failure::of(&error))?,
             _ => return Err(in_time()),
         };
-        self.set_schema(&raw)?;
-        self.prepare(raw)
+        self.set_schema(&raw, HOST_TIME)?;
+        self.prepare(raw, HOST_TIME)
     }
 }
 
-/// Opens a connection to the first host that accepts writes, at the first of its addresses that does.
+/// Opens a connection to the first host that accepts writes, at the first of its addresses that does: the
+/// one that was the right one last is tried before anything is looked up. One that was chosen is the only
+/// one that is tried: the one before it may accept connections as well, with what is old.
 async fn open(
     url: &PostgresUrl,
     on_notification: Option<OnNotification>,
 ) -> Result<RawConnection, Failure> {
-    let mut last = in_time();
-    let choice = url.choice();
-    let targets = url.targets().await;
-    let time = OPEN_TIME / u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-    let time = time.clamp(MIN_HOST_TIME, HOST_TIME);
-    for (target, config) in targets {
-        let opening = open_at(url, &config, on_notification.clone());
+    let begun = Instant::now();
+    let Preferred { target: preferred, choice } = url.preferred();
+    let mut opening = Opening { url, choice, on_notification, last: in_time() };
+    if let Some((target, config)) = preferred.and_then(|one| Some((one, url.config_of(one)?))) {
+        if let Some(opened) = opening.attempt(target, config, HOST_TIME).await {
+            return Ok(opened);
+        }
+        if choice > 0 {
+            return Err(opening.last);
+        }
+    }
+    let mut lookups = url.lookups().into_iter();
+    while let Some(lookup) = lookups.next() {
+        let targets = lookup.targets().await;
+        for (number, (target, config)) in targets.iter().enumerate() {
+            if url.choice() != choice {
+                return Err(opening.last);
+            }
+            if Some(*target) == preferred {
+                continue;
+            }
+            let left = targets.len() - number + lookups.len();
+            let time = OPEN_TIME.saturating_sub(begun.elapsed());
+            let time = time / u32::try_from(left).unwrap_or(u32::MAX).max(1);
+            let time = time.clamp(MIN_HOST_TIME, HOST_TIME);
+            if let Some(opened) = opening.attempt(*target, config.clone(), time).await {
+                return Ok(opened);
+            }
+        }
+    }
+    Err(opening.last)
+}
+
+/// What is opened, and why the last target that was tried could not be.
+struct Opening<'a> {
+    url: &'a PostgresUrl,
+    choice: u64,
+    on_notification: Option<OnNotification>,
+    last: Failure,
+}
+
+impl Opening<'_> {
+    /// Opens a connection to this target, unless that fails or another was chosen meanwhile.
+    async fn attempt(
+        &mut self,
+        target: Target,
+        config: Config,
+        time: Duration,
+    ) -> Option<RawConnection> {
+        let opening = open_at(self.url, &config, self.on_notification.clone());
         let failure = match tokio::time::timeout(time, opening).await {
-            Ok(Ok(opened)) if url.prefer(target, choice) => {
-                return Ok(RawConnection { choice, ..opened });
+            Ok(Ok(opened)) if self.url.prefer(target, self.choice) => {
+                return Some(RawConnection { choice: self.choice, ..opened });
             }
-            Ok(Ok(_)) => {
-                return Err(Failure::Unavailable("another server was chosen meanwhile".into()));
-            }
+            Ok(Ok(_)) => Failure::Unavailable("another server was chosen meanwhile".into()),
             Ok(Err(error)) => match Failure::of(&error) {
                 failure @ (Failure::Refused(_) | Failure::Crowded(_)) => failure,
                 _ => Failure::Unavailable(with_causes(&error)),
@@ -185,11 +229,11 @@ async fn open(
             Err(_) => in_time(),
         };
         // A standby behind the primary that has no connection left says nothing of that.
-        if !matches!((&last, &failure), (Failure::Crowded(_), Failure::Unavailable(_))) {
-            last = failure;
+        if !matches!((&self.last, &failure), (Failure::Crowded(_), Failure::Unavailable(_))) {
+            self.last = failure;
         }
+        None
     }
-    Err(last)
 }
 
 async fn open_at(
@@ -406,5 +450,48 @@ impl Connection {
     /// Returns whether it can still be used, as far as is known.
     pub fn is_open(&self) -> bool {
         !self.client.is_closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    type Asked = Arc<Mutex<Vec<&'static str>>>;
+
+    /// Listens, and closes every connection; returns the port.
+    async fn closing(name: &'static str, asked: &Asked) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, asked) = (listener.local_addr().unwrap().port(), asked.clone());
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                asked.lock().unwrap().push(name);
+                drop(connection);
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn the_last_right_one_is_tried_first_and_one_that_was_chosen_alone() {
+        let asked = Asked::default();
+        let (one, two) = (closing("one", &asked).await, closing("two", &asked).await);
+        let url = format!("postgres://a@127.0.0.1:{one},127.0.0.1:{two}/c");
+        let url = PostgresUrl::parse(&url).unwrap();
+        let second = url.targets().await[1].0;
+        let tried = async || {
+            assert!(matches!(open(&url, None).await, Err(Failure::Unavailable(_))));
+            std::mem::take(&mut *asked.lock().unwrap())
+        };
+        assert_eq!(tried().await, ["one", "two"]);
+        assert!(url.prefer(second, 0));
+        assert_eq!(tried().await, ["two", "one"]);
+        // The old one may accept connections, and writes.
+        url.choose(second);
+        assert_eq!(tried().await, ["two"]);
     }
 }

@@ -130,9 +130,14 @@ impl HeartbeatLoop {
                         Failure::Blocked => shared.note_blocked(),
                         _ => {}
                     }
-                    // An old primary can be reached, but waits for the standby that was promoted.
-                    if begun.elapsed() >= HANG_TIME {
-                        shared.look_elsewhere(&self.own);
+                    let is_unreachable = matches!(failure, Failure::Unavailable(_));
+                    // An old primary can be reached, but waits for the standby that was promoted. And once
+                    // one was chosen, nobody else looks for another.
+                    if (begun.elapsed() >= HANG_TIME || is_unreachable && shared.pool.choice() > 0)
+                        && let Err(Failure::Removed) = shared.look_elsewhere(&self.own)
+                    {
+                        shared.removed();
+                        return;
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(

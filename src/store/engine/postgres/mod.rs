@@ -17,7 +17,7 @@
 //! | opening | [`settings`], [`url`], [`tls`], [`bootstrap`], [`tables`], [`durability`], [`notes`] |
 //! | connections | [`connection`], [`pool`], [`sql`], [`failure`], [`waiting`] |
 //! | transactions | [`shared`], [`queue`], [`group`], [`attempts`], [`reader`], [`building`], [`access`] |
-//! | commits that are not answered | [`slot`], [`resolving`] |
+//! | commits that are not answered | [`slot`], [`resolving`], [`hanging`] |
 //! | members | [`membership`], [`member_rows`], [`joining`], [`heartbeat`], [`failure_detector`] |
 //! | another server than the one that hangs | [`elsewhere`] |
 //! | nodes from outside | [`node_list`] |
@@ -35,6 +35,7 @@ mod failure;
 mod failure_detector;
 mod fencing;
 mod group;
+mod hanging;
 mod heartbeat;
 mod joining;
 mod member_rows;

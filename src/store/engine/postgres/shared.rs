@@ -14,6 +14,7 @@ use super::super::{Attempt, Budget, SeenNode, Terms, WorkLease};
 use super::access::AccessVersions;
 use super::connection::{Commit, Connection, Connector, STATEMENT_TIME};
 use super::failure::{Failure, too_many_wait};
+use super::hanging::CommitsHang;
 use super::membership::Member;
 use super::missed_notifications::MissedNotifications;
 use super::notifications::Notifications;
@@ -63,10 +64,7 @@ pub struct Shared {
     pub missed_notifications: MissedNotifications,
     pub access_versions: AccessVersions,
     pub unanswered: Unanswered,
-    /// Whether the database server does not finish commits, as far as is known: set when the outcome of
-    /// one could not be found out since it still went on, until a heartbeat is committed. Each that
-    /// goes on has a connection of the database server, so nothing but the heartbeat is written then.
-    pub commits_hang: AtomicBool,
+    pub commits_hang: CommitsHang,
 }
 
 /// How commits ended that were not answered.
@@ -80,6 +78,8 @@ pub struct Unanswered {
     pub unknown: AtomicU64,
     /// It is being found out.
     open: AtomicU64,
+    /// Whether one of those of an unknown outcome may still become visible.
+    may_appear: AtomicBool,
 }
 
 impl Unanswered {
@@ -94,6 +94,9 @@ impl Unanswered {
             Resolved::Unknown => &self.unknown,
         };
         counter.fetch_add(1, Ordering::Relaxed);
+        if resolved == Resolved::Unknown {
+            self.may_appear.store(true, Ordering::Relaxed);
+        }
         resolved
     }
 
@@ -126,7 +129,7 @@ impl Shared {
             missed_notifications: MissedNotifications::default(),
             access_versions: AccessVersions::default(),
             unanswered: Unanswered::default(),
-            commits_hang: AtomicBool::default(),
+            commits_hang: CommitsHang::default(),
         }
     }
 
@@ -155,30 +158,35 @@ impl Shared {
 
     /// Notes that commits are not finished. Only who has a heartbeat finds out when they are again.
     pub fn note_blocked(&self) {
-        if self.member.is_some() && !self.commits_hang.swap(true, Ordering::Relaxed) {
+        if self.member.is_some() && self.commits_hang.set(true, &self.meters.refuses_writes) {
             tracing::error!(
                 "the database server does not finish commits: no writes until it does; is its \
                  synchronous standby away?"
             );
             // They wait for groups that do not end.
-            self.meters.refuses_writes.set(1);
             self.give_up(self.queue.remove(|_| true));
         }
     }
 
-    /// Notes that a heartbeat was committed.
+    /// Notes that a heartbeat was committed. Commits before it have ended: one whose outcome was given up as
+    /// unknown is visible now, or never will be. Its signal came too early, so all who wait here look again;
+    /// other nodes find its slot moved.
     pub fn note_committed(&self) {
-        if self.commits_hang.swap(false, Ordering::Relaxed) {
-            self.meters.refuses_writes.set(0);
+        if self.commits_hang.set(false, &self.meters.refuses_writes) {
             tracing::info!("commits are finished again");
+        }
+        if self.unanswered.may_appear.swap(false, Ordering::Relaxed) {
+            self.signals.notify_all();
         }
     }
 
     /// Requires that this process is still a member of the store, if it is one, in the transaction that is
-    /// under way: it cannot be committed if others remove the member meanwhile, since it has read its row.
+    /// under way. It changes its heartbeat: a transaction that only reads could be committed beside one that
+    /// removes the member, and at an old primary, since it waits for no standby. One that writes conflicts
+    /// with the first, and is not finished at the second.
     pub fn require_member(&self, connection: &Connection) -> Result<(), Failure> {
         match &self.member {
-            Some(own) if !own.is_there(connection)? => Err(Failure::Removed),
+            Some(own) if !own.renew(connection)? => Err(Failure::Removed),
             _ => Ok(()),
         }
     }
@@ -224,7 +232,7 @@ impl Shared {
         if *self.is_removed.borrow() {
             return Err(Failure::Removed.error());
         }
-        if self.commits_hang.load(Ordering::Relaxed) {
+        if self.commits_hang.is_so() {
             return Err(Failure::Blocked.error());
         }
         let waiting = Waiting::new(attempt, terms, lease);
@@ -242,7 +250,8 @@ impl Shared {
     }
 
     /// Runs a transaction of the engine's own, which may run and be committed several times. The
-    /// connection is in no transaction, before and after.
+    /// connection is in no transaction, before and after. If it succeeds and has written, that is on the
+    /// standby, too.
     ///
     /// # Errors
     /// Those of `work`; [`Failure::Conflict`] if others are always in the way.
@@ -262,9 +271,9 @@ impl Shared {
             connection.execute(begin)?;
             let failure = match work(connection) {
                 Ok(done) => match connection.commit(Instant::now() + STATEMENT_TIME) {
-                    Commit::Done | Commit::Doubtful => return Ok(done),
+                    Commit::Done => return Ok(done),
                     Commit::Failed(failure) => failure,
-                    Commit::Unanswered => {
+                    Commit::Doubtful | Commit::Unanswered => {
                         return Err(Failure::Unavailable("a commit was not answered".into()));
                     }
                 },

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
@@ -33,12 +34,14 @@ pub struct PostgresUrl {
     last: Arc<Mutex<Preferred>>,
 }
 
-/// What connections are opened to first.
+/// What connections are opened to first; once one was chosen, what they are opened to at all.
 #[derive(Clone, Copy, Default)]
-struct Preferred {
-    target: Option<Target>,
-    /// How often one was chosen while the one before accepted connections.
-    choice: u64,
+pub(super) struct Preferred {
+    pub target: Option<Target>,
+    /// How often one was chosen while the one before accepted connections. Above 0 only who chooses changes
+    /// the target: the one before may still accept connections, and writes, of which nothing is stored for
+    /// good, and what it has is old.
+    pub choice: u64,
 }
 
 /// What a connection is opened to: a host by its number, at one of the addresses of its name, if that has
@@ -47,6 +50,31 @@ struct Preferred {
 pub(super) struct Target {
     host: usize,
     address: Option<IpAddr>,
+}
+
+/// A host whose addresses are being looked up.
+pub(super) struct Lookup {
+    host: usize,
+    config: Config,
+    found: JoinHandle<Vec<IpAddr>>,
+}
+
+impl Lookup {
+    /// Returns what to try of it, when its addresses are known: each alone. Each has a time of its own: one
+    /// that never answers would use up that of the host.
+    pub(super) async fn targets(self) -> Vec<(Target, Config)> {
+        let Lookup { host, config, found } = self;
+        let found = found.await.unwrap_or_default();
+        if found.is_empty() {
+            return vec![(Target { host, address: None }, config)];
+        }
+        let each = found.into_iter().map(|address| {
+            let mut config = config.clone();
+            config.hostaddr(address);
+            (Target { host, address: Some(address) }, config)
+        });
+        each.collect()
+    }
 }
 
 /// What a URL has to look like.
@@ -110,9 +138,26 @@ impl PostgresUrl {
         self.last.lock().expect("no thread panics while holding it")
     }
 
-    /// Returns what was the right one last.
-    pub(super) fn preferred(&self) -> Option<Target> {
-        self.last().target
+    /// Returns what was the right one last, and since which choice.
+    pub(super) fn preferred(&self) -> Preferred {
+        *self.last()
+    }
+
+    /// Returns how to reach a target. Nothing is looked up for it, which may take long.
+    pub(super) fn config_of(&self, target: Target) -> Option<Config> {
+        let mut config = self.only(target.host, self.config.get_hosts().get(target.host)?);
+        // The one that the URL itself gives for the host is in it already.
+        if let Some(address) = target.address {
+            config.hostaddr(address);
+        }
+        Some(config)
+    }
+
+    /// Whether all connections to a target reach the same place, so that it can be chosen: not a name whose
+    /// addresses could not be looked up.
+    pub(super) fn is_one_place(&self, target: Target) -> bool {
+        let is_name = |config: Config| name_to_look_up(&config).is_some();
+        target.address.is_some() || !self.config_of(target).is_some_and(is_name)
     }
 
     /// Returns how often one was chosen while the one before accepted connections. Only connections that were
@@ -121,31 +166,21 @@ impl PostgresUrl {
         self.last().choice
     }
 
-    /// Returns what to try, one by one: each host at each address of its name, with the address alone;
-    /// first the one that was the right one last. Each address has a time of its own: one that never answers
-    /// would use up that of the host.
-    pub(super) async fn targets(&self) -> Vec<(Target, Config)> {
-        let last = self.preferred();
-        let each = self.each().into_iter();
-        let lookups = each.map(|(host, config)| {
+    /// Begins to look up all hosts at once. Take their targets in turn: one whose name is not answered
+    /// holds up only those after it.
+    pub(super) fn lookups(&self) -> Vec<Lookup> {
+        let begin = |(host, config): (usize, Config)| {
             let found = tokio::spawn(addresses(config.clone()));
-            (host, config, found)
-        });
+            Lookup { host, config, found }
+        };
+        self.each().into_iter().map(begin).collect()
+    }
+
+    /// Returns all targets: each host at each address of its name.
+    pub(super) async fn targets(&self) -> Vec<(Target, Config)> {
         let mut targets = Vec::new();
-        for (host, config, found) in lookups.collect::<Vec<_>>() {
-            let found = found.await.unwrap_or_default();
-            if found.is_empty() {
-                targets.push((Target { host, address: None }, config));
-                continue;
-            }
-            targets.extend(found.into_iter().map(|address| {
-                let mut config = config.clone();
-                config.hostaddr(address);
-                (Target { host, address: Some(address) }, config)
-            }));
-        }
-        if let Some(at) = targets.iter().position(|(target, _)| Some(*target) == last) {
-            targets[..=at].rotate_right(1);
+        for lookup in self.lookups() {
+            targets.extend(lookup.targets().await);
         }
         targets
     }
@@ -155,22 +190,22 @@ impl PostgresUrl {
     /// stopped, or that is cut off after a connection was begun, never answers.
     pub(super) fn each(&self) -> Vec<(usize, Config)> {
         let hosts = self.config.get_hosts();
-        let last = self.preferred().map_or(0, |target| target.host);
+        let last = self.preferred().target.map_or(0, |target| target.host);
         let first = last.min(hosts.len().saturating_sub(1));
         let numbers = (first..hosts.len()).chain(0..first);
         numbers.filter_map(|at| Some((at, self.only(at, hosts.get(at)?)))).collect()
     }
 
     /// Notes what turned out to be the right one, which was looked for since `choice`. Returns false if
-    /// another was chosen meanwhile, which the one that accepts connections must not undo.
+    /// another is chosen, which the one that accepts connections must not undo.
     #[must_use]
     pub(super) fn prefer(&self, target: Target, choice: u64) -> bool {
         let mut last = self.last();
-        let is_current = last.choice == choice;
-        if is_current {
+        let is_right = last.choice == choice && (choice == 0 || last.target == Some(target));
+        if is_right {
             last.target = Some(target);
         }
-        is_current
+        is_right
     }
 
     /// Chooses another than the one that accepts connections.
@@ -250,11 +285,8 @@ impl PostgresUrl {
 
 /// The addresses of the only host of `config`, if it is a name without one.
 async fn addresses(config: Config) -> Vec<IpAddr> {
-    let Some(Host::Tcp(name)) = config.get_hosts().first() else { return Vec::new() };
-    if name.parse::<IpAddr>().is_ok() || !config.get_hostaddrs().is_empty() {
-        return Vec::new();
-    }
-    let looked_up = tokio::net::lookup_host((name.as_str(), 0));
+    let Some(name) = name_to_look_up(&config) else { return Vec::new() };
+    let looked_up = tokio::net::lookup_host((name, 0));
     // If it fails, the driver looks again, and says why.
     let Ok(Ok(found)) = tokio::time::timeout(LOOKUP_TIME, looked_up).await else {
         return Vec::new();
@@ -266,6 +298,18 @@ async fn addresses(config: Config) -> Vec<IpAddr> {
         }
     }
     addresses
+}
+
+/// The name of the only host of `config`, unless its address is known.
+fn name_to_look_up(config: &Config) -> Option<&str> {
+    match config.get_hosts().first() {
+        Some(Host::Tcp(name))
+            if name.parse::<IpAddr>().is_err() && config.get_hostaddrs().is_empty() =>
+        {
+            Some(name)
+        }
+        _ => None,
+    }
 }
 
 fn name_of(host: &Host) -> String {
@@ -384,9 +428,31 @@ mod tests {
         assert_eq!((last.0, last.1.get_ports()), (Target { host: 1, address: None }, &[2][..]));
         assert!(url.prefer(last.0, url.choice()));
         assert_eq!(url.targets().await[0].0, last.0);
-        let nearest = named.last().unwrap().0;
-        assert!(url.prefer(nearest, url.choice()));
-        assert_eq!(url.targets().await[0].0, nearest);
+        for (target, config) in targets {
+            let found = url.config_of(target).unwrap();
+            let place = |config: &Config| {
+                (
+                    config.get_hostaddrs().to_vec(),
+                    config.get_ports().to_vec(),
+                    config.get_hosts().to_vec(),
+                )
+            };
+            assert_eq!(place(&found), place(&config), "{target:?} without looking it up");
+            assert!(url.is_one_place(target), "{target:?}");
+        }
+        let named = Target { host: 0, address: None };
+        assert!(!url.is_one_place(named), "each time it may be another of its addresses");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_not_answered_holds_up_only_those_after_it() {
+        let url = PostgresUrl::parse("postgres://a:b@192.0.2.7:1,localhost:2/c").unwrap();
+        let [first, mut stalled] = <[Lookup; 2]>::try_from(url.lookups()).ok().unwrap();
+        stalled.found = tokio::spawn(std::future::pending());
+        assert_eq!(first.targets().await[0].0, Target { host: 0, address: None });
+        drop(stalled);
+        assert!(url.prefer(Target { host: 1, address: None }, 0));
+        assert_eq!(url.lookups()[0].host, 1, "the host that was the right one last is the first");
     }
 
     #[test]
@@ -397,7 +463,18 @@ mod tests {
         assert!(url.prefer(one, begun));
         url.choose(two);
         assert!(!url.prefer(one, begun));
-        assert_eq!(url.preferred(), Some(two));
+        assert_eq!(url.preferred().target, Some(two));
+    }
+
+    #[test]
+    fn once_one_is_chosen_only_another_choice_replaces_it() {
+        let url = PostgresUrl::parse("postgres://a:b@one:1,two:2/c").unwrap();
+        let [one, two] = [0, 1].map(|host| Target { host, address: None });
+        url.choose(two);
+        // It fails for a moment, and the old one accepts connections.
+        assert!(!url.prefer(one, url.choice()));
+        assert!(url.prefer(two, url.choice()));
+        url.choose(one);
         assert!(url.prefer(one, url.choice()), "the chosen one may fail in turn");
     }
 

@@ -81,6 +81,12 @@ fn who_has_no_password_links_another_account_in_a_session_of_a_provider_alone() 
     let other = refusal(linked(&world, &session(store, &ben), second()));
     assert_eq!(other, (Kind::Forbidden, "provider_session_required"));
     let made = linked(&world, &token, second()).unwrap();
+    // Nor does an old session, which the new link would prove anew.
+    let old = token_of(&world.sign_in(json!({"sub": "s-1"})).unwrap());
+    world.fixture.pass_secs(900);
+    let third = json!({"confirmation": confirmation(&world, "s-3", "ben@acme.test")});
+    let refused = refusal(linked(&world, &old, third));
+    assert_eq!(refused, (Kind::Unauthenticated, "insufficient_user_authentication"));
     // Unlinking it ends the sessions that were begun with it, but the one that does so.
     let other = token_of(&world.sign_in(json!({"sub": "s-2"})).unwrap());
     world.fixture.write_as(&signed_in(store, &token), links::delete, made.id, ()).unwrap();

@@ -72,6 +72,24 @@ fn a_logout_token_is_of_use_once_and_of_its_provider() {
 }
 
 #[test]
+fn keys_that_cannot_be_read_are_asked_for_again_after_ten_seconds() {
+    let world = World::new();
+    world.provider.lock().unwrap().discovery = json!({"jwks_uri": "https://id.test/none"});
+    let asked = || {
+        let provider = world.provider.lock().unwrap();
+        provider.asked.iter().filter(|asked| *asked == "/none").count()
+    };
+    for jti in ["1", "2", "3"] {
+        let refused = refusal(log_out(&world, jti, json!({"sub": "s-1"})));
+        assert_eq!(refused, (Kind::Upstream, "sign_in_provider_failed"));
+    }
+    assert_eq!(asked(), 1);
+    world.fixture.pass_secs(10);
+    assert_eq!(refusal(log_out(&world, "4", json!({"sub": "s-1"}))).0, Kind::Upstream);
+    assert_eq!(asked(), 2);
+}
+
+#[test]
 fn a_session_of_a_provider_lasts_as_long_as_the_operator_says() {
     let world = World::new();
     let ben = token_of(&world.sign_in(json!({"email": "ben@acme.test"})).unwrap());

@@ -10,6 +10,7 @@ use super::super::queue::DRAIN_TIME;
 use super::super::shared::start_runtime;
 use super::super::url::PostgresUrl;
 use super::*;
+use crate::store::Signal;
 
 const TERMS: Terms = Terms { budget: Budget::LIGHT, on_conflict: OnConflict::GiveBack };
 
@@ -181,4 +182,23 @@ fn a_lock_is_told_to_none_but_those_that_met_it() {
     };
     assert!(!told(Failure::Blocked));
     assert!(told(Failure::Unavailable("away".into())));
+}
+
+#[test]
+fn who_waits_looks_again_when_a_write_may_have_appeared_whose_outcome_was_unknown() {
+    let (shared, runtime) = away();
+    let topic = Topic::from_u128(7);
+    let mut listener = shared.signals.subscribe(topic);
+    // What it was is signalled at once, when nothing of it may be visible.
+    let resolved = shared.unanswered.count(|| Resolved::Unknown);
+    assert_eq!(resolved, Resolved::Unknown);
+    shared.signals.notify(&[topic]);
+    assert_eq!(runtime.block_on(listener.notified()), Signal::Topic);
+    shared.note_committed();
+    assert_eq!(runtime.block_on(listener.notified()), Signal::Everything);
+    shared.unanswered.count(|| Resolved::Committed);
+    shared.note_committed();
+    let quiet = Duration::from_millis(50);
+    let again = async { tokio::time::timeout(quiet, listener.notified()).await };
+    assert!(runtime.block_on(again).is_err(), "once");
 }
