@@ -18,6 +18,7 @@ pub const PROOF_SECS: i64 = 15 * 60;
 pub const NEVER: Time = Time::from_millis(0);
 
 /// The code of the error (RFC 9470).
+#[cfg(test)]
 pub const PROOF_REQUIRED: &str = "insufficient_user_authentication";
 
 /// Its challenge, which the realm ends.
@@ -76,7 +77,7 @@ impl Identity {
         }
         let asked = Error::new(
             Kind::Unauthenticated,
-            PROOF_REQUIRED,
+            "insufficient_user_authentication",
             "this takes a proof of who you are that is at most 15 minutes old: send your password, and a \
              code of your second factor if you have one, to POST /auth/session/confirm, or sign in again, \
              and repeat the request",

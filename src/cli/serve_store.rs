@@ -20,7 +20,7 @@ use super::shutdown::{Shutdown, end_after};
 use super::store_check::url;
 use super::{machine, output};
 use crate::app::shared_store::SharedStore;
-use crate::app::tls::watch;
+use crate::app::tls::{OwnTls, TlsFiles, watch};
 use crate::app::{Server, ServerConfig};
 use crate::base::Id;
 use crate::resources::organizations;
@@ -39,22 +39,25 @@ const STOP_TIME: Duration = Duration::from_secs(12);
 const LOG_EVERY: u32 = 360;
 
 impl Serve {
+    /// The certificate that it serves, if it speaks TLS, with the files that it is read from.
+    fn tls_of_files(&self) -> Result<(Option<TlsFiles>, Option<Arc<OwnTls>>), Failure> {
+        match self.tls.read(self.public_url.as_ref())? {
+            TlsChoice::None => Ok((None, None)),
+            TlsChoice::Files(files, own) => Ok((Some(files), Some(own))),
+            TlsChoice::SelfSigned | TlsChoice::Acme(_) => Err(Failure::Usage(
+                "--tls keeps its certificate in a data directory, which a store in PostgreSQL has not: \
+                 give --tls-cert and --tls-key, or put a proxy with TLS in front"
+                    .into(),
+            )),
+        }
+    }
+
     /// Serves the store at this URL. There is no data directory, so nothing that needs one: no
     /// control socket, no backups by the server, no replacement of the key.
     pub(super) fn run_over_store(self, text: &str) -> Result<(), Failure> {
         init_server_logging(&self.common);
         let url = url(text)?;
-        let (tls, own_tls) = match self.tls.read(self.public_url.as_ref())? {
-            TlsChoice::None => (None, None),
-            TlsChoice::Files(files, own) => (Some(files), Some(own)),
-            TlsChoice::SelfSigned | TlsChoice::Acme(_) => {
-                return Err(Failure::Usage(
-                    "--tls keeps its certificate in a data directory, which a store in PostgreSQL has \
-                     not: give --tls-cert and --tls-key, or put a proxy with TLS in front"
-                        .into(),
-                ));
-            }
-        };
+        let (tls, own_tls) = self.tls_of_files()?;
         let key_source = self.common.data_dir().key_source().clone();
         let is_replicated = Arc::<AtomicBool>::default();
         let config = ServerConfig {

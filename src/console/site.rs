@@ -30,7 +30,8 @@ use crate::auth::oidc::ATTEMPT_SECS;
 use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
-    Asker, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, is_at_other_port,
+    Asker, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
+    is_at_other_port,
 };
 
 /// How long a visitor's cookie, the theme and the choice of lines last.

@@ -93,7 +93,7 @@ static RULES: LazyLock<BTreeMap<&'static str, RouteRule>> = LazyLock::new(|| {
 });
 
 fn explained() -> Vec<Route> {
-    vec![organizations::explain_route(|action| RULES.get(action))]
+    vec![organizations::explain_route(|action| RULES.get(action), artifacts::movable)]
 }
 
 /// Returns all entries: those of [`ALL`] and their descendants.

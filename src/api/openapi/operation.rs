@@ -61,7 +61,7 @@ fn about_asking(asks: AsksAgain) -> String {
     };
     format!(
         " In a session, it takes a proof of at most 15 minutes ago{to}: else it answers 401 \
-         `insufficient_user_authentication`; see `POST /auth/session/confirm`."
+         `insufficient_user_authentication` until the person has confirmed who they are."
     )
 }
 
@@ -265,7 +265,8 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
             json!({"schema": event_stream(event, schemas.output(output))});
     }
     if route.operation.shape == Shape::Stream {
-        content["text/event-stream"] = json!({"schema": text_stream(schemas.output(output))});
+        let answer = schemas.output(output);
+        content["text/event-stream"] = json!({"schema": text_stream(schemas, answer)});
     }
     if route.operation.has_text {
         content["text/plain"] = json!({"schema": {"type": "string"}});
@@ -289,12 +290,13 @@ fn event_stream(event: &str, item: Value) -> Value {
 }
 
 /// A stream of the parts of a text, and of the answer at its end.
-fn text_stream(answer: Value) -> Value {
+fn text_stream(schemas: &mut Schemas, answer: Value) -> Value {
     let delta = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "description": "The next part of the text."}},
         "required": ["text"],
     });
+    let delta = schemas.compose("TextDelta".into(), delta);
     json!({
         "type": "string",
         "description": "Server-sent events. Each part of the text is an event `delta` with `text` in its \

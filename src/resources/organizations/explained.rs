@@ -15,14 +15,19 @@ use crate::auth::{
     grant_required, require_installation_admin, requires_second_factor, supposed_caller,
 };
 use crate::base::{Error, Id, Issue, Kind, Label, Result};
-use crate::resources::artifacts;
 use crate::resources::environments::{self, Environment};
 use crate::resources::fleet::Fleet;
-use crate::resources::registries::{self, Registry};
+use crate::resources::registries::{self, ProtectedLabel, Registry};
 use crate::store::{ListSource, Order, Record, View};
 
 /// Finds what the route of an action requires, by the action's name.
 pub type RuleOf = fn(&str) -> Option<&'static RouteRule>;
+
+/// Returns the protection of a label that the caller may move.
+///
+/// # Errors
+/// 403 otherwise.
+pub type MovableLabel = fn(&View, &Caller, &Registry, &Label) -> Result<Option<ProtectedLabel>>;
 
 /// A question about the rights of a member or a key.
 #[derive(Deserialize, JsonSchema)]
@@ -156,7 +161,7 @@ struct Subject {
 fn explain(
     view: &View,
     req: &Req<(), AccessQuestion>,
-    rule_of: RuleOf,
+    (rule_of, movable): (RuleOf, MovableLabel),
 ) -> Result<AccessExplanation> {
     let question = &req.input;
     let rule = rule_of(&question.action).ok_or_else(|| {
@@ -200,7 +205,7 @@ fn explain(
         let title = rule_of_grant(view, subject, by_rules.as_ref())?;
         rules.push(grant_rule(subject, &caller, is_public, title)?);
         if let (Some(registry), Some(label)) = (&subject.registry, &question.label) {
-            rules.push(label_rule(view, &caller, registry, label)?);
+            rules.push(label_rule(movable(view, &caller, registry, label))?);
         }
     }
     Ok(AccessExplanation {
@@ -400,13 +405,8 @@ fn grant_rule(
 }
 
 /// Who may move a label of the registry.
-fn label_rule(
-    view: &View,
-    caller: &Caller,
-    registry: &Registry,
-    label: &Label,
-) -> Result<ExplainedRule> {
-    let (outcome, reason) = match artifacts::movable(view, caller, registry, label) {
+fn label_rule(movable: Result<Option<ProtectedLabel>>) -> Result<ExplainedRule> {
+    let (outcome, reason) = match movable {
         Ok(None) => (Ok(()), "the label is not protected"),
         Ok(Some(protection)) if protection.approvals.is_some() => {
             (Ok(()), "the label is protected, and they may ask for a move, which takes approvals")
@@ -417,9 +417,10 @@ fn label_rule(
     ExplainedRule::of(AccessRule::ProtectedLabel, outcome, reason)
 }
 
-/// The route that explains access, by the rules that `rule_of` finds.
-pub fn route(rule_of: RuleOf) -> Route {
-    let explain = move |view: &View, req: &Req<(), AccessQuestion>| explain(view, req, rule_of);
+/// The route that explains access, by the rules that `rule_of` finds and what resources above ask.
+pub fn route(rule_of: RuleOf, movable: MovableLabel) -> Route {
+    let explain =
+        move |view: &View, req: &Req<(), AccessQuestion>| explain(view, req, (rule_of, movable));
     Route::get("/access/explain", ADMIN, "access.explain", op::read(explain))
         .needs(ScopeName::GrantRead)
         .about("Explain what a member or key may do")

@@ -146,6 +146,13 @@ impl StoreMeters {
             ),
         ];
         families.extend(self.log_families());
+        families.extend(self.present_families());
+        families
+    }
+
+    /// Returns the families of what is there at present.
+    fn present_families(&self) -> Vec<Family> {
+        let mut families = Vec::new();
         if self.round_trips.value() > 0 {
             families.push(Family::counter(
                 "roadstead_database_round_trips",

@@ -115,14 +115,7 @@ impl Publish {
             }
             let refusal = match api.send(Method::Post, "/registries/artifacts", &body) {
                 Ok(published) => {
-                    for warning in published["warnings"].as_array().into_iter().flatten() {
-                        output::status(&format!("warning: {}", file.found_in_text(warning)));
-                    }
-                    if newest.is_some() && !self.tags.is_empty() {
-                        output::status(
-                            "its tags stay as they were; roadstead prompt tag sets them",
-                        );
-                    }
+                    self.warn(&file, &published, newest.is_some());
                     return self.print(&published, true);
                 }
                 Err(refusal) => refusal,
@@ -132,6 +125,16 @@ impl Publish {
                 return Err(failure(&file, refusal));
             }
             races += 1;
+        }
+    }
+
+    /// Says what is to be known of a version that was published, of an artifact that may have been there.
+    fn warn(&self, file: &PromptFile, published: &Value, was_there: bool) {
+        for warning in published["warnings"].as_array().into_iter().flatten() {
+            output::status(&format!("warning: {}", file.found_in_text(warning)));
+        }
+        if was_there && !self.tags.is_empty() {
+            output::status("its tags stay as they were; roadstead prompt tag sets them");
         }
     }
 
