@@ -528,12 +528,12 @@ fn what_is_demanded_of_a_label_is_in_a_policy_that_refuses_and_says_nothing_of_t
     let main = registry(&fixture, "main");
     let rules = || json!([{"type": "protectLabel", "value": "production"}]);
     let refused = policy(&fixture, "warning", rules()).unwrap_err();
-    assert_eq!((refused.kind(), refused.path()), (Kind::Invalid, Some("severity")));
+    assert_eq!(refused.issues()[0].path, "severity");
     let no_label = json!([{"type": "protectLabel", "value": "not a label"}]);
     assert_eq!(policy(&fixture, "error", no_label).unwrap_err().kind(), Kind::Invalid);
     let demands = assigned(&fixture, "error", rules(), &main);
     let warns = Fixture::input(json!({"severity": "warning"})).unwrap();
     let refused = fixture.write_as(&fixture.owner, policies::update, demands.id, warns);
-    assert_eq!(refused.unwrap_err().path(), Some("severity"));
+    assert_eq!(refused.unwrap_err().issues()[0].path, "severity");
     assert_eq!(publish_with(&fixture, &main, "production", false), [] as [String; 0]);
 }
