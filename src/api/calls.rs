@@ -95,6 +95,8 @@ pub struct PendingCalls {
     pub for_holder: bool,
     /// The time for all calls, if that is less than the operation may take.
     pub within: Option<Duration>,
+    /// Whether the operation makes many long calls, one after another.
+    pub is_long: bool,
 }
 
 impl PendingCalls {
@@ -115,6 +117,7 @@ pub struct Calls {
     known: Option<Arc<KnownResults>>,
     asked: PendingCalls,
     sent_bytes: usize,
+    is_closed: bool,
 }
 
 impl Calls {
@@ -143,6 +146,32 @@ impl Calls {
     /// effect once one was made.
     pub fn within(&mut self, time: Duration) {
         self.asked.within = Some(time);
+    }
+
+    /// Takes a slot of those that are for many long calls, and keeps it to the end.
+    pub fn take_long(&mut self) {
+        self.asked.is_long = true;
+    }
+
+    /// Asks for no further call until [`Calls::reopen`]: only those have a result that were made before.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Ends that.
+    pub fn reopen(&mut self) {
+        self.is_closed = false;
+    }
+
+    /// The bytes of all calls that were asked for in this run, and of all answers that are known.
+    pub fn bytes(&self) -> usize {
+        self.sent_bytes + self.known.as_ref().map_or(0, |known| known.bytes())
+    }
+
+    /// Whether the bodies of all calls together exceed the limit, so that some of them have failed that may
+    /// have succeeded in an earlier run.
+    pub fn is_too_much(&self) -> bool {
+        self.sent_bytes > MAX_SENT_BYTES
     }
 
     /// Whether results are missing, so that the run is discarded.
@@ -196,8 +225,11 @@ impl Calls {
     /// # Errors
     /// The result of every call, once their bodies exceed the limit.
     fn register(&mut self, tag: Tag, call: Call) -> Result<Tag, CallResult> {
+        if self.is_closed {
+            return Ok(tag);
+        }
         self.sent_bytes += call.body.len();
-        if self.sent_bytes > MAX_SENT_BYTES {
+        if self.is_too_much() {
             self.asked = PendingCalls::default();
             return Err(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
@@ -435,6 +467,21 @@ mod tests {
             assert_eq!(calls.send(large(url)).unwrap().answer, Err(Failure::TooMuch));
         }
         assert!(calls.into_pending().is_empty());
+    }
+
+    #[test]
+    fn calls_that_are_closed_have_only_the_results_that_are_known() {
+        let answer = Response { status: 200, headers: vec![], body: vec![] };
+        let mut calls = Calls::default();
+        let known = CallResult { answer: Ok(answer), took: Duration::ZERO };
+        calls.hear(&call("http://a.test/"), known);
+        calls.close();
+        assert!(calls.send(call("http://a.test/")).is_some());
+        assert!(calls.send(call("http://b.test/")).is_none());
+        assert!(!calls.has_pending());
+        calls.reopen();
+        assert!(calls.send(call("http://b.test/")).is_none());
+        assert!(calls.has_pending());
     }
 
     #[test]

@@ -76,6 +76,8 @@ pub struct Route {
     pub no_replay: bool,
     /// Whether what it writes leaves no audit entry: reports of machines, several a minute each.
     pub unaudited: bool,
+    /// Whether it leaves an audit entry although it changes nothing: what was sent to others.
+    pub always_audited: bool,
     /// Whether it may be called before the server is set up. Its first success ends that state.
     pub open_before_setup: bool,
     /// Whether it takes much processor time however small its requests are: it runs in the turn of its
@@ -115,6 +117,7 @@ impl Route {
             org_source,
             no_replay: false,
             unaudited: false,
+            always_audited: false,
             open_before_setup: false,
             costly: false,
             costly_with: None,
@@ -249,6 +252,12 @@ impl Route {
     /// Leaves no audit entry of what it writes; a refusal still leaves one.
     pub fn unaudited(mut self) -> Self {
         self.unaudited = true;
+        self
+    }
+
+    /// Leaves an audit entry although it changes nothing.
+    pub fn always_audited(mut self) -> Self {
+        self.always_audited = true;
         self
     }
 

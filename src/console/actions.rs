@@ -124,6 +124,12 @@ impl Action {
         (!name.is_empty() && name != "in").then_some(name)
     }
 
+    /// What it is called as long as no thing is named.
+    fn asking(&self) -> String {
+        let article = if self.of.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        format!("{} … (choose {article} {})", self.words, self.of)
+    }
+
     fn with(&self, visit: &Visit, item: &Item) -> Offered {
         let of = |value: Option<&str>| segment(value.unwrap_or_default());
         let path = self
@@ -156,16 +162,14 @@ pub async fn offered(visit: &Visit, words: &str) -> Result<Vec<Offered>> {
         }
         if let Some(name) = action.thing(&entered).filter(|_| searches < MAX_SEARCHES) {
             searches += 1;
-            let query = [("q", name), ("kind", action.of), ("count", THINGS)];
+            let query = [("q", name), ("kind", action.of), ("count", THINGS), hits::BY_NAME];
             let found = match hits::find(visit, &query).await {
                 Ok(found) => found.items,
                 Err(error) => visit.failed(error).map(|_| Vec::new())?,
             };
-            let named = found.iter().filter(|item| item.is_by_name());
-            all.extend(named.map(|item| action.with(visit, item)));
+            all.extend(found.iter().map(|item| action.with(visit, item)));
         } else if is_meant && !all.iter().any(|one| one.words == action.words) {
-            let words = format!("{} … (choose a {})", action.words, action.of);
-            all.push(alone(words, action.list));
+            all.push(alone(action.asking(), action.list));
         }
     }
     Ok(all)
@@ -188,5 +192,8 @@ mod tests {
             [None; 3]
         );
         assert_eq!(of("Promote").thing("promote release-notes"), Some("release-notes"));
+        assert_eq!(of("Promote").asking(), "Promote … (choose a prompt)");
+        let agent = ACTIONS.iter().find(|action| action.of == "agent").unwrap();
+        assert_eq!(agent.asking(), "Deploy … (choose an agent)");
     }
 }

@@ -138,6 +138,7 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
         return newest(visit, wanted).await;
     }
     let mut query = vec![("q", text.as_str()), ("kind", kind.name()), ("count", LIMIT)];
+    query.push(hits::BY_NAME);
     let within = parts(registry).1;
     query.extend((kind == Kind::Prompt && !within.is_empty()).then_some(("within", within)));
     let found = hits::find(visit, &query).await?.items.into_iter();
@@ -149,7 +150,7 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
         }
         _ => choice(visit, kind, item.key.as_deref().unwrap_or(&item.id), &item.name),
     };
-    Ok(found.filter(hits::Item::is_by_name).map(choice).collect())
+    Ok(found.map(choice).collect())
 }
 
 /// The first of the list, where nothing was typed.
@@ -163,8 +164,15 @@ async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
         }
         query.extend([("registryRef", registry), ("artifactType", "prompt")]);
     }
-    let list: List<Value> = visit.api.get(path, &query).await?;
+    let mut list: List<Value> = visit.api.get(path, &query).await?;
     let of = |item: &Value, name: &str| field::text_of(&item[name]);
+    if kind == Kind::Prompt && !text.is_empty() {
+        // Of another organization: nothing searches there, and an older one is found by its whole name alone.
+        query.push(("promptName", text));
+        let exact: List<Value> = visit.api.get(path, &query).await?;
+        list.items.retain(|item| of(item, value) != text);
+        list.items = exact.items.into_iter().chain(list.items).collect();
+    }
     let all = list.items.iter().map(|item| choice(visit, kind, &of(item, value), &of(item, label)));
     Ok(all.filter(|one| one.value.starts_with(text)).collect())
 }

@@ -52,13 +52,14 @@ impl Dispatch<'_> {
             // Its token was not read either: nothing is done, and the page says why.
             return self.get(visit).await;
         }
+        // Before the form is carried through a sign-in: what was picked in it is what it says.
+        visit.form = std::mem::take(&mut visit.form).picked();
         if self.needs_session(visit) {
             return sign_in::carrying(visit).unwrap_or_else(|error| failed(visit, &error));
         }
         if self.page.is_of_servers {
             return run(self.page, true, visit).await.unwrap_or_else(|error| failed(visit, &error));
         }
-        visit.form = std::mem::take(&mut visit.form).picked();
         let keys = visit.api.calls.executor.store.keys();
         let tokens = FormTokens { keys, bound_to: &visit.bound_to };
         if !tokens.is_valid(visit.form.get("_token")) {

@@ -72,6 +72,7 @@ texts! {
     PriceSet = "The price was set. Runs that are reported from now on cost by it.",
     PriceDeleted = "The price was deleted.",
     Redelivered = "The entry is delivered again.",
+    AllRedelivered = "The entries are delivered again.",
     RedeliveryBegun = "The entries are delivered again, a few at a time.",
     ChannelCreated = "The channel was created. Choose what it delivers.",
     ChannelSaved = "The channel was saved.",

@@ -48,15 +48,12 @@ pub struct Filtered {
 
 /// Lists filtered by words have pages of this size.
 pub const PAGE: usize = 50;
+/// The parameter of a search in names alone, which costs less.
+pub const BY_NAME: (&str, &str) = ("texts", "false");
 /// The API answers none beyond this offset.
 const MAX_OFFSET: usize = 1000;
 
 impl Item {
-    /// Whether it was found by its name, not in a text.
-    pub fn is_by_name(&self) -> bool {
-        self.snippet.is_none()
-    }
-
     /// The path of its page, below the organization's.
     fn path(&self) -> String {
         let id = segment(&self.id);

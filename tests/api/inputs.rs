@@ -9,19 +9,19 @@ use crate::llm_providers::connected;
 use crate::receiver::{Receiver, json_response};
 use crate::registries::{publish, registry};
 
-fn acme() -> Fixture {
+pub fn acme() -> Fixture {
     let acme = Fixture::new();
     registry(&acme, "main", json!({}));
     acme
 }
 
 /// A body about `main`.
-fn body(acme: &Fixture, mut fields: Value) -> Value {
+pub fn body(acme: &Fixture, mut fields: Value) -> Value {
     fields["registryRef"] = json!(format!("{}/main", acme.slug));
     fields
 }
 
-fn create(acme: &Fixture, fields: Value) -> Reply {
+pub fn create(acme: &Fixture, fields: Value) -> Reply {
     acme.member.post("/prompts/p/inputs", body(acme, fields))
 }
 
@@ -30,7 +30,7 @@ fn listed(acme: &Fixture) -> Vec<Value> {
 }
 
 /// A model that repeats what it was told last, and says what it used.
-fn echo() -> Receiver {
+pub fn echo() -> Receiver {
     Receiver::responding(|request| {
         let sent = request.json();
         let messages = sent["messages"].as_array().cloned().unwrap_or_default();
@@ -41,7 +41,7 @@ fn echo() -> Receiver {
     })
 }
 
-fn compare(acme: &Fixture, provider: &str, mut fields: Value) -> Reply {
+pub fn compare(acme: &Fixture, provider: &str, mut fields: Value) -> Reply {
     fields["llmProviderId"] = json!(provider);
     acme.member.post("/prompts/p/compare", body(acme, fields))
 }
@@ -205,7 +205,10 @@ fn what_does_not_pass_its_inputs_is_not_published() {
         problem["issues"][0]["message"].as_str().unwrap().to_string()
     };
     let none = message(publish("prompt", "Hello {{WHO}}."));
-    assert!(none.contains("has none: add inputs to the prompt"), "{none}");
+    assert!(none.contains("has none that expects something: add inputs"), "{none}");
+    create(&acme, json!({"name": "empty"})).ok();
+    let none = message(publish("prompt", "Hello {{WHO}}."));
+    assert!(none.contains("has none that expects something"), "any answer would pass: {none}");
     create(
         &acme,
         json!({"name": "ada", "variables": {"WHO": "Ada"},

@@ -30,6 +30,7 @@ mod audit;
 mod changed_by;
 mod channels;
 mod clones;
+mod comparing;
 mod conditions;
 mod conventions;
 mod delegated;

@@ -50,6 +50,7 @@ fn parameters_of_a_search_are_bounded() {
         "q=a&offset=-1".into(),
         "q=a&kind=secret".into(),
         "q=a&within=No+slug".into(),
+        "q=a&texts=some".into(),
     ] {
         let refused = acme.member.get(&format!("/search?{query}"));
         assert_eq!(refused.status, 400, "{query}");

@@ -29,6 +29,7 @@ mod between;
 mod browser_login;
 mod bounds;
 mod commands;
+mod comparing;
 mod crash;
 mod damaged_backup;
 mod demo;

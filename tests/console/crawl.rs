@@ -171,6 +171,14 @@ pub fn fill_teams(server: &Running) {
     outside::ask(server, "crew", MARKUP);
 }
 
+/// Where the form of what is ticked in a list leads, and that once its first row is: no link says it.
+fn ticked(page: &Page) -> Option<(String, String)> {
+    let tags = crate::html::tags(&page.text);
+    let tick = tags.iter().find(|tag| tag.get("form") == Some("many"))?.get("value")?;
+    let form = tags.iter().find(|tag| tag.get("id") == Some("many"))?.get("action")?;
+    Some((form.into(), format!("{form}?each={tick}")))
+}
+
 /// Visits everything that can be reached by links.
 pub fn crawl(visitor: &Visitor) -> BTreeMap<String, Page> {
     let mut known: BTreeSet<String> = BTreeSet::from(["/o/acme".to_string()]);
@@ -183,6 +191,9 @@ pub fn crawl(visitor: &Visitor) -> BTreeMap<String, Page> {
             if known.insert(link.clone()) {
                 waiting.push_back(link);
             }
+        }
+        if let Some((_, first)) = ticked(&page).filter(|(form, _)| known.insert(form.clone())) {
+            waiting.push_back(first);
         }
         assert!(known.len() < 600, "{known:?}");
         pages.insert(path, page);
@@ -313,7 +324,7 @@ fn each_role_reaches_its_pages_and_none_is_offered_what_is_refused() {
     let known: BTreeMap<_, _> = known.collect();
     let (mut wrong, mut used) = (Vec::new(), BTreeSet::new());
     for (person, number) in
-        [("vera", VIEWERS_BUTTONS.len()), ("ben", 84), ("grace", 138), ("ada", 140)]
+        [("vera", VIEWERS_BUTTONS.len()), ("ben", 84), ("grace", 139), ("ada", 141)]
     {
         // One for each, so that nobody finds what others have done.
         let server = Running::new();

@@ -1,11 +1,10 @@
-//! Choosing and finding: fields in which something is chosen, the search and its actions, filters of lists,
-//! and acting on many.
+//! Choosing and finding: fields in which something is chosen, the search and its actions, filters of lists.
 
 use serde_json::{Value, json};
 
 use crate::client::eventually;
 use crate::journeys::sign_in;
-use crate::server::Running;
+use crate::server::{PASSWORD, Running};
 use crate::visitor::{Page, Visitor};
 use crate::webdriver::driver;
 
@@ -281,10 +280,11 @@ fn what_can_be_done_is_found_by_those_who_may_and_leads_there() {
         "New knowledge base",
         "New notification channel",
         "Invite a member",
-        "Deploy",
     ] {
         all.shows(words);
     }
+    // Its words are those of a section, too.
+    assert!(all.links().contains(&DEPLOY.to_string()), "{:?}", all.links());
     for link in all.links() {
         assert_eq!(ada.open(&link).status, 200, "{link}");
     }
@@ -295,53 +295,86 @@ fn what_can_be_done_is_found_by_those_who_may_and_leads_there() {
     vera.get("/o/acme/search?q=promote+release").hides("Promote release-notes");
 }
 
-#[test]
-fn many_tasks_are_moved_and_what_is_refused_says_why() {
-    let server = Running::new();
-    let (team, _) = server.team("crew", "scribe");
-    server.add("vera", "viewer");
-    let api = server.ada();
-    let tasks = format!("/teams/{team}/tasks");
-    let made = ["One", "Two", "Three"].map(|title| api.post(&tasks, json!({"title": title})).id());
-    let ada = server.signed_in("ada@acme.test");
-    let list = ada.get("/o/acme/teams/crew/tasks");
-    list.shows("Move the ticked ones");
-    let many = "/o/acme/teams/crew/tasks/many";
-    let [one, two, three] = &made;
-    let page = ada.get(&format!("{many}?each={one}&each={two}&each={one}"));
-    page.shows("One").shows("Two").hides("Three");
-    let moved = ada.submit(&page, many, &[("status", "done")]);
-    moved.shows("The tasks were moved.");
-    let status = |id: &str| api.get(&format!("{tasks}/{id}")).ok()["status"].clone();
-    assert_eq!([status(one), status(two), status(three)], ["done", "done", "open"]);
-    // One that is gone meanwhile stays with its reason; the other is moved.
-    let page = ada.get(&format!("{many}?each={three}&each=01890a5d-ac96-774b-bcce-b302099a8057"));
-    let refused = ada.send(&page, many, &[("status", "blocked")]);
-    assert_eq!(refused.status, 404);
-    refused.shows("These were refused; the others are done.").hides("Three");
-    assert_eq!(status(three), "blocked");
-    ada.get(many).shows("Nothing is ticked.");
-    let vera = server.signed_in("vera@acme.test");
-    vera.get("/o/acme/teams/crew/tasks").hides("Move the ticked ones");
-    assert_eq!(vera.get(&format!("{many}?each={one}")).status, 403);
+/// A public registry of another organization, with 23 prompts of which `zz-first` is the oldest.
+fn elsewhere(server: &Running) {
+    server.add("ben", "member");
+    let body = json!({"slug": "globex", "name": "Globex"});
+    server.api("ben@acme.test").ask("POST", "/organizations").json(&body).send().ok();
+    let globex = server.api("ben@acme.test").about("globex");
+    let open = json!({"slug": "open", "name": "Open", "visibility": "public"});
+    globex.post("/registries", open).ok();
+    let names = (0..22).map(|n| format!("prompt-{n}"));
+    for name in ["zz-first".to_string()].into_iter().chain(names) {
+        let body = json!({"registryRef": "open", "artifactType": "prompt", "name": name,
+            "version": "1.0.0", "source": "Text."});
+        globex.post("/registries/artifacts", body).ok();
+    }
 }
 
 #[test]
-fn many_documents_are_deleted() {
+fn of_a_registry_of_others_an_old_prompt_is_found_by_its_whole_name() {
+    let server = Running::new();
+    elsewhere(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let of = |text: &str| choices(&ada, &format!("kind=prompt&registry=globex%2Fopen&q={text}"));
+    assert_eq!(of("").len(), 20);
+    assert_eq!(of("zz-first"), ["zz-first"]);
+    assert_eq!(of("zz-none"), [""; 0]);
+}
+
+#[test]
+fn a_deployment_keeps_the_registry_that_it_was_opened_for_wherever_it_is() {
+    let server = Running::new();
+    server.deployable(&["scribe"], json!(null));
+    elsewhere(&server);
+    let ada = server.signed_in("ada@acme.test");
+    let form = ada.get(&format!("{DEPLOY}?agent=scribe&registry=globex%2Fopen&prompt=zz-first"));
+    assert_eq!(form.field(DEPLOY, "registryRef"), "globex/open");
+    let refused = ada.send(&form, DEPLOY, &[("action", "preview"), ("version", "9.9.9")]);
+    assert_eq!(refused.field(DEPLOY, "registryRef"), "globex/open", "{}", refused.words());
+}
+
+#[test]
+fn a_tool_that_is_not_among_the_newest_can_be_removed_from_a_draft() {
     let server = Running::new();
     let api = server.ada();
-    let base = api.post("/knowledge-bases", json!({"name": "Rules"})).id();
-    let documents = format!("/knowledge-bases/{base}/documents");
-    let document = |name: &str| api.post(&documents, json!({"name": name, "content": "T"})).id();
-    let ids = ["first", "second", "third"].map(document);
+    let tool = |name: &str| api.post("/tools", json!({"name": name, "type": "http"})).id();
+    let oldest = tool("Oldest");
+    for n in 0..101 {
+        tool(&format!("Tool {n}"));
+    }
+    let draft = json!({"toolRefs": [{"toolId": oldest}]});
+    let body = json!({"stableKey": "scribe", "name": "Scribe", "draft": draft});
+    api.post("/agents", body).ok();
     let ada = server.signed_in("ada@acme.test");
-    let list = format!("/o/acme/knowledge/{base}");
-    ada.get(&list).shows("Delete the ticked ones");
-    let many = format!("{list}/documents/many");
-    let page = ada.get(&format!("{many}?each={}&each={}", ids[0], ids[1]));
-    page.shows("first").shows("second").hides("third");
-    ada.submit(&page, &many, &[]).shows("The documents were deleted.").shows("third");
-    assert_eq!(api.get(&documents).items().len(), 1);
+    let page = ada.get(EDIT);
+    assert!(page.text.contains(&format!("value=\"{oldest}\" checked")), "{}", page.words());
+    page.shows("Oldest").shows("Other tools");
+    // As a browser sends it: without the boxes, of which none is ticked.
+    let mut sent = page.form(EDIT);
+    sent.fields.retain(|(name, _)| name != "tool");
+    let saved = ada.send_form(&sent, &[]);
+    assert_eq!(saved.status, 303, "{}", saved.words());
+    assert_eq!(api.get("/agents/scribe").ok()["draft"]["toolRefs"], json!([]));
+}
+
+#[test]
+fn what_was_picked_is_kept_through_a_sign_in() {
+    let server = Running::new();
+    server.registry();
+    server.publish("prompt", "release-notes", "1.0.0", "Text.");
+    server.ada().post("/agents", json!({"stableKey": "scribe", "name": "Scribe"})).ok();
+    let ada = server.signed_in("ada@acme.test");
+    let wrong = [("draft.registryRef", "acme/main"), ("draft.promptName", "release")];
+    let refused = ada.send(&ada.get(EDIT), EDIT, &wrong);
+    assert_eq!(refused.status, 400, "{}", refused.words());
+    server.api("ada@acme.test").delete("/auth/sessions").ok();
+    let over = ada.send(&refused, EDIT, &[("pick.draft.promptName", "release-notes")]);
+    assert_eq!(over.status, 401, "{}", over.words());
+    let signed = [("email", "ada@acme.test"), ("password", PASSWORD)];
+    let shown = ada.send(&over, "/sign-in", &signed);
+    assert_eq!(shown.status, 200, "{}", shown.words());
+    assert_eq!(shown.field(EDIT, "draft.promptName"), "release-notes");
 }
 
 #[test]
@@ -373,6 +406,15 @@ fn a_field_is_a_combobox_that_keys_walk_through() {
     browser.press(field, "a");
     eventually("the choices", || (of("aria-expanded") == "true").then_some(()));
     browser.press(field, "\u{E015}");
+    assert!(of("aria-activedescendant").is_string());
+    // What was marked is not what Enter takes once something else is typed.
+    let each = "document.querySelectorAll('.choose [role=option]')";
+    browser.run(&format!("{each}.forEach((one) => one.dataset.old = '')"));
+    browser.press(field, "l");
+    assert_eq!(of("aria-activedescendant"), Value::Null);
+    let new = format!("return [...{each}].filter((one) => !('old' in one.dataset)).length");
+    eventually("the answer", || (browser.run(&new) == 2).then_some(()));
+    browser.press(field, "\u{E015}");
     let active = "return document.getElementById(document.activeElement\
                   .getAttribute('aria-activedescendant')).dataset.value";
     let first = browser.run(active);
@@ -402,6 +444,11 @@ fn ctrl_k_finds_and_does() {
     browser.press(".palette input", "\u{E007}");
     let target = format!("{home}/teams/ship/tasks/new");
     eventually("its page", || (browser.url() == target).then_some(()));
+    // Enter that is pressed before the answer goes where that leads, not where an earlier one does.
+    browser.open(&home);
+    browser.press(".side [data-find]", "\u{E009}k");
+    browser.press(".palette input", "new task in ship\u{E007}");
+    eventually("its page", || (browser.url() == target).then_some(()));
     // Escape leaves the page as it was.
     browser.press(".side [data-find]", "\u{E009}k");
     browser.press(".palette input", "\u{E00C}");
@@ -412,6 +459,9 @@ fn ctrl_k_finds_and_does() {
     browser.open(&target);
     browser.keys("?");
     browser.click("dialog button:last-child");
+    let listen = "window.taken = []; addEventListener('keydown', (event) => {
+        if (event.key === 'k') window.taken.push(event.defaultPrevented); });";
+    browser.run(listen);
     browser.press(".side [data-find]", "\u{E009}k");
-    assert_eq!(browser.run(is_open), false);
+    assert_eq!(browser.run("return window.taken"), json!([false]), "the page takes no key");
 }

@@ -30,6 +30,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/peers/", "body", "It sends a message."),
     ("/peers/", "reason", "There is one decision: another one is refused."),
     ("/peers/rules", "domain", "It shows no rule, and says that it replaces one."),
+    ("/tasks/many", "status", "They are moved to where somebody wants them, as cards are."),
     ("/tasks/", "body", "It adds a note."),
     ("/timeline", "title", "It adds an entry."),
     ("/versions", "message", "It makes another version."),

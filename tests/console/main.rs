@@ -5,6 +5,7 @@
 #[path = "../client/mod.rs"]
 mod client;
 mod accessibility;
+mod acting;
 mod agents;
 mod asking_again;
 mod budgets;
@@ -13,6 +14,7 @@ mod answers;
 mod crawl;
 mod editing;
 mod changes;
+mod comparing;
 mod day;
 mod filled;
 mod finding;

@@ -33,7 +33,8 @@ use crate::store::{
 /// Requests that make calls at a time: with eight calls each they take half of the calls
 /// that the process makes; the rest is left to what the server sends by itself. A user has half of them
 /// at most, and an organization not all: servers that do not answer, which anybody may name as a
-/// provider, hold up nobody else. Each holds its slot for half a minute at worst.
+/// provider, hold up nobody else. Each holds its slot for a round of calls: half a minute at worst, and a
+/// minute where a publication runs inputs. What takes minutes has slots of its own.
 const CALLS: AdmissionLimits = AdmissionLimits {
     admitted: 16,
     admitted_of_one: [8, 10],
@@ -41,6 +42,21 @@ const CALLS: AdmissionLimits = AdmissionLimits {
     waiting_of_one: [MAX_WAITING / 4; 2],
     wait: Duration::from_secs(30),
     refusal: || Error::busy("overloaded", "too many requests wait for other servers; try again", 5),
+};
+
+/// Requests that make many long calls, such as comparisons over inputs: five minutes each at most. Each may
+/// hold some 100 MB of texts and answers.
+const LONG_CALLS: AdmissionLimits = AdmissionLimits {
+    admitted: 4,
+    admitted_of_one: [1, 2],
+    refusal: || {
+        Error::busy(
+            "overloaded",
+            "too many comparisons are under way, of which each user has one at a time; try again",
+            30,
+        )
+    },
+    ..CALLS
 };
 
 /// Streams of what changes. Each watches up to 16 resources, takes some 115 KB, and reads its resources
@@ -88,6 +104,8 @@ pub struct Executor {
     pub(super) computations: Works,
     /// Requests that make calls.
     pub(super) call_slots: Admission<Lane>,
+    /// Requests that make many long calls.
+    pub(super) long_call_slots: Admission<Lane>,
     /// Answers of other servers that are passed on as they come.
     pub(super) exchanges: Exchanges,
     /// Streams of what changes.
@@ -137,6 +155,7 @@ impl Executor {
             works: Works::new(FILES),
             computations: Works::new(COMPUTATIONS),
             call_slots: Admission::new(CALLS),
+            long_call_slots: Admission::new(LONG_CALLS),
             exchanges: Exchanges::default(),
             streams: Admission::new(STREAMS),
             server,
@@ -195,6 +214,7 @@ impl Executor {
         let all = [
             ("costly_work", self.store.costly_work()),
             ("calls", self.call_slots.figures()),
+            ("long_calls", self.long_call_slots.figures()),
             ("calls_from_outside", self.outside_calls.0.figures()),
             ("signatures_from_outside", self.signature_checks.turns.figures()),
             ("searches", self.searches.0.figures()),

@@ -29,8 +29,13 @@ function setUp(field) {
     clearTimeout(timer);
     asked?.abort();
     list.hidden = true;
-    at = -1;
+    unmark();
     set("expanded", "false");
+  }
+
+  function unmark() {
+    at = -1;
+    options().forEach((one) => one.setAttribute("aria-selected", "false"));
     field.removeAttribute("aria-activedescendant");
   }
 
@@ -87,6 +92,9 @@ function setUp(field) {
 
   const later = () => {
     clearTimeout(timer);
+    asked?.abort();
+    // What was marked fits what was typed before: Enter is not to take it.
+    unmark();
     timer = setTimeout(ask, PAUSE);
   };
   field.addEventListener("input", later);

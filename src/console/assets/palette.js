@@ -24,6 +24,8 @@ export function open(find) {
   let timer = 0;
   let asked = null;
   let at = 0;
+  // Whether Enter was pressed before what was typed is answered.
+  let isAwaited = false;
 
   function mark(to) {
     const all = [...list.children];
@@ -34,6 +36,12 @@ export function open(find) {
       field.setAttribute("aria-activedescendant", all[at].id);
       all[at].scrollIntoView({ block: "nearest" });
     }
+  }
+
+  function go() {
+    const path = list.children[at]?.dataset.path;
+    isAwaited = !path;
+    if (path) location.assign(path);
   }
 
   function show(answer) {
@@ -53,6 +61,7 @@ export function open(find) {
     told.textContent = links.length === 0 ? "Nothing was found." : `${links.length} found`;
     told.classList.toggle("hidden", links.length > 0);
     mark(0);
+    if (isAwaited) go();
   }
 
   function ask() {
@@ -69,6 +78,11 @@ export function open(find) {
 
   field.addEventListener("input", () => {
     clearTimeout(timer);
+    asked?.abort();
+    // What is listed fits what was typed before: Enter is not to go there.
+    isAwaited = false;
+    list.replaceChildren();
+    mark(0);
     timer = setTimeout(ask, PAUSE);
   });
   field.addEventListener("keydown", (event) => {
@@ -79,8 +93,7 @@ export function open(find) {
       mark(at + step);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      const path = list.children[at]?.dataset.path;
-      if (path) location.assign(path);
+      go();
     }
   });
   dialog.addEventListener("close", () => {

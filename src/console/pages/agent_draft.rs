@@ -10,6 +10,7 @@ use super::agent::{api_path, page_path};
 use super::agents::{Agent, Fleets, ToolRef};
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::api::segment;
 use crate::console::choice::{Chooser, Kind};
 use crate::console::conflict::Edited;
 use crate::console::field::{Field, words};
@@ -70,8 +71,8 @@ async fn new(visit: &Visit) -> Result<FormPage> {
         .page(visit.frame("New agent").script("slug").crumb("Agents", visit.in_org("/agents"))))
 }
 
-/// The form of an agent with its draft.
-async fn draft(visit: &Visit) -> Result<Form> {
+/// The form of an agent with its draft, and the tools that can be ticked.
+async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
     let mut fields = vec![
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),
@@ -87,7 +88,8 @@ async fn draft(visit: &Visit) -> Result<Form> {
         Field::special(),
     ];
     // Those that cannot be ticked are looked for.
-    if read_tools(visit).await?.next_cursor.is_some() {
+    let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
+    if tools.next_cursor.is_some() {
         let others = Field::choose("Other tools", OTHER_TOOLS).words().optional().unstored();
         fields.push(others.also("draft.toolRefs").hint("Their ids, with commas between them."));
     }
@@ -100,7 +102,7 @@ async fn draft(visit: &Visit) -> Result<Form> {
     let form = Form::change(visit, &api_path(visit, ""), fields).await?;
     let page = page_path(visit);
     let form = form.button("Save draft").back(page.as_str()).done(page, Flash::AgentSaved);
-    Ok(form
+    let form = form
         .refined(|visit, stored, body| {
             if let Some(fields) = body.as_object_mut() {
                 fields.remove(OTHER_TOOLS.name);
@@ -116,12 +118,28 @@ async fn draft(visit: &Visit) -> Result<Form> {
             let theirs = stored.iter().map(|one| one.tool_id.clone()).collect();
             let mine = tools(visit, &stored).into_iter().map(|(id, _)| id).collect();
             vec![Edited::new("Tools", lines(theirs), lines(mine))]
-        }))
+        });
+    Ok((form, tools.items))
 }
 
-/// The tools that can be ticked.
-async fn read_tools(visit: &Visit) -> Result<List<Tool>> {
-    visit.api.get("/tools", &[("limit", TOOLS)]).await
+/// The tools that can be ticked: those of the draft that are not among the newest, and the newest.
+async fn offered(visit: &Visit, stored: &[ToolRef], newest: Vec<Tool>) -> Result<Vec<Tool>> {
+    let mut all: Vec<Tool> = Vec::new();
+    for ToolRef { tool_id: id, .. } in stored {
+        if newest.iter().chain(&all).any(|tool| tool.id == *id) {
+            continue;
+        }
+        // One that is gone is shown by its id: it can be removed.
+        all.push(match visit.api.get(&format!("/tools/{}", segment(id)), &[]).await {
+            Ok(tool) => tool,
+            Err(error) => {
+                visit.failed(error)?;
+                Tool { id: id.clone(), name: id.clone() }
+            }
+        });
+    }
+    all.extend(newest);
+    Ok(all)
 }
 
 /// The tools of a stored draft.
@@ -131,9 +149,9 @@ fn tool_refs(stored: &Value) -> Vec<ToolRef> {
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Patch, "/agents/key")?;
-    let mut form = draft(visit).await?;
+    let (mut form, newest) = draft(visit).await?;
     let agent: Agent = form.stored()?;
-    let tools = read_tools(visit).await?;
+    let tools = offered(visit, &agent.draft.tool_refs, newest).await?;
     let sent: Vec<_> = visit.form.pairs().filter(|(name, _)| *name == "tool").collect();
     let is_chosen = |tool: &Tool| match visit.form.is_empty() {
         true => agent.draft.tool_refs.iter().any(|one| one.tool_id == tool.id),
@@ -147,7 +165,6 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         frame: form.offer(frame, visit).await?,
         form,
         tools: tools
-            .items
             .into_iter()
             .map(|tool| {
                 let chosen = is_chosen(&tool);
@@ -159,7 +176,7 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 }
 
 async fn save(visit: &Visit) -> Result<Reply> {
-    let form = draft(visit).await?;
+    let (form, _) = draft(visit).await?;
     let sent = match require_prompt(visit, &form).await {
         Ok(()) => form.send(visit).await,
         Err(error) => Err(error),

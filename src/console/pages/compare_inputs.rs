@@ -97,7 +97,8 @@ impl Comparison {
             None => "",
             Some("maxCost") => "It has cost what it may: the rest was not run.",
             Some("maxSeconds") => "The time was up: the rest was not answered.",
-            Some(_) => "The answers are too long: the rest was not run.",
+            Some("providerFailed") => "The LLM provider failed: the rest was not run.",
+            Some(_) => "The texts and answers are too long: the rest was not run.",
         }
     }
 }

@@ -20,7 +20,6 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::Registry;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
 use crate::console::strict::{List, Nullable};
@@ -44,7 +43,6 @@ struct Deploy {
     frame: Frame,
     here: String,
     agents: Vec<Choice>,
-    registries: Vec<(String, String)>,
     environments: Vec<(String, String)>,
     defaults: Defaults,
     /// Variables that need a value, or were given one: the field, and the name.
@@ -52,14 +50,16 @@ struct Deploy {
     /// Where there are more environments than a choice has.
     environment: Option<Chooser>,
     others: Chooser,
+    registry: Chooser,
     prompt: Chooser,
     version: Chooser,
 }
 
 const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
 const OTHERS: Chooser = Chooser::one("others", Kind::Agent).many();
-const PROMPT: Chooser = Chooser::one("promptName", Kind::Prompt).from("registryRef", "");
-const VERSION: Chooser = Chooser::one("version", Kind::Version).from("registryRef", "promptName");
+const REGISTRY: Chooser = Chooser::one("registryRef", Kind::Registry);
+const PROMPT: Chooser = Chooser::one("promptName", Kind::Prompt).from(REGISTRY.name, "");
+const VERSION: Chooser = Chooser::one("version", Kind::Version).from(REGISTRY.name, PROMPT.name);
 
 /// An agent that can be ticked.
 struct Choice {
@@ -178,14 +178,9 @@ async fn choices(visit: &Visit) -> Result<Vec<Choice>> {
 
 async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Post, "/agents/deployments")?;
-    let api = &visit.api;
     let chosen = chosen(visit);
-    let many = [("limit", "100")];
-    let environments: List<Environment> = api.get("/environments", &many).await?;
-    let registries: List<Registry> = api.get("/registries", &many).await?;
-    let org = &visit.member().org_slug;
-    let registry = |one: Registry| (format!("{org}/{}", one.slug), one.name);
-    let usual = (String::new(), "That of each agent's draft".to_string());
+    let environments: List<Environment> =
+        visit.api.get("/environments", &[("limit", "100")]).await?;
     let missing = error.iter().flat_map(|error| error.issues()).map(|issue| issue.path.as_str());
     let given = visit.form.pairs().map(|(name, _)| name);
     let defaults =
@@ -197,18 +192,19 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         .failed(error.as_ref())
         .rename("agentIds", "others")
         .label("others", "Agents")
+        .label("registryRef", "Registry")
         .label("promptName", "Prompt")
         .choosing();
     let page = Deploy {
-        frame: frame.offering(visit, &[OTHERS, PROMPT, VERSION, ENVIRONMENT]).await?,
+        frame: frame.offering(visit, &[OTHERS, REGISTRY, PROMPT, VERSION, ENVIRONMENT]).await?,
         here: visit.in_org("/deployments/new"),
         agents: choices(visit).await?,
-        registries: [usual].into_iter().chain(registries.items.into_iter().map(registry)).collect(),
         environment: environments.next_cursor.is_some().then_some(ENVIRONMENT),
         environments: environments.items.into_iter().map(|one| (one.slug, one.name)).collect(),
         defaults,
         variables: variables.into_iter().map(|one| (format!("{VARIABLES}{one}"), one)).collect(),
         others: OTHERS,
+        registry: REGISTRY,
         prompt: PROMPT,
         version: VERSION,
     };

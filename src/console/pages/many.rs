@@ -1,12 +1,14 @@
 //! Acting on many: what was ticked in a list is shown once more, and then done one by one, as if each had
 //! been sent alone. What is refused stays on the page with its reason.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use serde_json::{Value, json};
 
 use super::board;
 use crate::api::Method;
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Result};
 use crate::console::api::{Api, segment};
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -16,22 +18,26 @@ use crate::console::reply::Reply;
 use crate::console::team::TeamPlace;
 use crate::console::visit::Visit;
 use crate::console::{field, fields::Fields};
+use crate::http::log_failure;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[
-    Page::of_org("/o/{org}/teams/{slug}/tasks/many")
-        .get(|visit| Box::pin(show(visit, Vec::new())))
-        .post(|visit| Box::pin(send(visit))),
-    Page::of_org("/o/{org}/knowledge/{base}/documents/many")
-        .get(|visit| Box::pin(show(visit, Vec::new())))
-        .post(|visit| Box::pin(send(visit))),
-    Page::of_org("/o/{org}/operations/log/many")
-        .get(|visit| Box::pin(show(visit, Vec::new())))
-        .post(|visit| Box::pin(send(visit))),
+    page("/o/{org}/teams/{slug}/tasks/many"),
+    page("/o/{org}/knowledge/{base}/documents/many"),
+    page("/o/{org}/operations/log/many"),
 ];
+
+const fn page(path: &'static str) -> Page {
+    Page::of_org(path)
+        .get(|visit| Box::pin(show(visit, Vec::new(), 0)))
+        .post(|visit| Box::pin(send(visit)))
+}
 
 /// So many things are acted on at once: as many as a list shows and more.
 const MOST: usize = 100;
+/// Their names are looked for in so many pages of their list, of this size.
+const PAGES_OF_NAMES: usize = 5;
+const NAMES: usize = 100;
 
 /// What is done with each.
 struct Batch {
@@ -41,8 +47,10 @@ struct Batch {
     method: Method,
     /// The path of each is this, its id, and that.
     path: (String, &'static str),
-    /// The field by which the API names one; empty of what it shows in its list alone.
-    named: &'static str,
+    /// The fields of the list by which people know one.
+    named: &'static [&'static str],
+    /// The parameter that says where a page of the list begins.
+    from: &'static str,
     /// Whether it is told where to.
     has_status: bool,
     /// The list that they are of.
@@ -58,8 +66,9 @@ struct ManyPage {
     batch: Batch,
     things: Vec<Thing>,
     statuses: Vec<(&'static str, &'static str)>,
-    /// Whether some were done, and these were refused.
+    /// Whether these were refused, and whether others were done.
     is_rest: bool,
+    has_done: bool,
 }
 
 /// One of them.
@@ -87,7 +96,8 @@ impl Batch {
             button: "Move them",
             method: Method::Patch,
             path: (place.api("/tasks/"), ""),
-            named: "title",
+            named: &["title"],
+            from: "cursor",
             has_status: true,
             list: "Tasks",
             back: place.at("/tasks"),
@@ -103,7 +113,8 @@ impl Batch {
             button: "Delete them",
             method: Method::Delete,
             path: (format!("/knowledge-bases/{base}/documents/"), ""),
-            named: "name",
+            named: &["name"],
+            from: "cursor",
             has_status: false,
             list: "Documents",
             back: visit.in_org(&format!("/knowledge/{base}")),
@@ -118,11 +129,12 @@ impl Batch {
             button: "Deliver them again",
             method: Method::Post,
             path: ("/notifications/logs/".into(), "/redeliver"),
-            named: "",
+            named: &["eventType", "createdAt"],
+            from: "offset",
             has_status: false,
             list: "Notification log",
             back: visit.in_org("/operations/log"),
-            flash: Flash::Redelivered,
+            flash: Flash::AllRedelivered,
         }
     }
 
@@ -134,15 +146,32 @@ impl Batch {
         self.method == Method::Delete
     }
 
-    /// What one is called; its id if the API does not show it.
-    async fn name(&self, visit: &Visit, id: &str) -> Result<String> {
-        if self.named.is_empty() {
-            return Ok(id.into());
+    /// What these are called, by their ids, as far as the newest of the list say it: one by one a document
+    /// would be read with its whole text.
+    async fn names(&self, visit: &Visit, ids: &[String]) -> Result<BTreeMap<String, String>> {
+        let list = self.path.0.trim_end_matches('/');
+        let (size, mut from, mut names) = (NAMES.to_string(), None::<String>, BTreeMap::new());
+        for page in 1..=PAGES_OF_NAMES {
+            if ids.iter().all(|id| names.contains_key(id)) {
+                break;
+            }
+            let mut query = vec![("limit", size.as_str())];
+            query.extend(from.as_deref().map(|from| (self.from, from)));
+            let found: Value = visit.api.get(list, &query).await?;
+            let items = found["items"].as_array().map_or(&[][..], Vec::as_slice);
+            for item in items {
+                let parts = self.named.iter().map(|name| field::text_of(&item[*name]));
+                names.insert(field::text_of(&item["id"]), parts.collect::<Vec<_>>().join(", "));
+            }
+            from = match self.from {
+                "offset" => (items.len() == NAMES).then(|| (page * NAMES).to_string()),
+                _ => found["nextCursor"].as_str().map(String::from),
+            };
+            if from.is_none() {
+                break;
+            }
         }
-        match visit.api.get::<Value>(&self.path(id), &[]).await {
-            Ok(found) => Ok(field::text_of(&found[self.named])),
-            Err(error) => visit.failed(error).map(|_| id.into()),
-        }
+        Ok(names)
     }
 
     async fn act(&self, visit: &Visit, api: &Api, id: &str) -> Result<()> {
@@ -174,39 +203,53 @@ fn ticked(visit: &Visit) -> Vec<String> {
     once
 }
 
-/// Shows what was ticked; once something of it was refused, that with the reasons.
-async fn show(visit: &Visit, refused: Vec<(String, Error)>) -> Result<Reply> {
+/// Shows what was ticked; once something of it was refused, that with the reasons, and so many were done.
+async fn show(visit: &Visit, refused: Vec<(String, Error)>, done: usize) -> Result<Reply> {
     let batch = Batch::of(visit).await?;
     visit.require(batch.method, &batch.path("id"))?;
     let is_rest = !refused.is_empty();
     let first = refused.first().map(|(_, error)| crate::http::status(error.kind()));
-    let ids = if is_rest {
-        refused.into_iter().map(|(id, error)| (id, sentence(error.message()))).collect()
+    let (ids, refusals): (Vec<String>, Vec<String>) = if is_rest {
+        refused.into_iter().map(|(id, error)| (id, sentence(error.message()))).unzip()
     } else {
-        ticked(visit).into_iter().map(|id| (id, String::new())).collect::<Vec<_>>()
+        ticked(visit).into_iter().map(|id| (id, String::new())).unzip()
     };
-    let mut things = Vec::new();
-    for (id, refusal) in ids {
-        let name = batch.name(visit, &id).await?;
-        things.push(Thing { id, name, refusal });
-    }
+    let names = match batch.names(visit, &ids).await {
+        // What was done is said in any case.
+        Err(_) if done > 0 => BTreeMap::new(),
+        names => names?,
+    };
+    let thing = |(id, refusal): (String, String)| {
+        let name = names.get(&id).unwrap_or(&id).clone();
+        Thing { id, name, refusal }
+    };
+    let things = ids.into_iter().zip(refusals).map(thing).collect();
     let mut frame = visit.frame(batch.title).crumb(batch.list, batch.back.clone());
     frame.status = first.unwrap_or(frame.status);
-    let statuses = board::STATUSES.iter().map(|name| (*name, board::status(name).2)).collect();
-    let page = ManyPage { frame, batch, things, statuses, is_rest };
+    let (statuses, has_done) = (board::statuses(), done > 0);
+    let page = ManyPage { frame, batch, things, statuses, is_rest, has_done };
     render(page.frame.status, &page)
 }
 
 async fn send(visit: &Visit) -> Result<Reply> {
     let batch = Batch::of(visit).await?;
-    let mut refused = Vec::new();
+    let (mut refused, mut done) = (Vec::new(), 0);
     for id in ticked(visit) {
-        if let Err(error) = batch.act(visit, &visit.api.part(&id), &id).await {
-            refused.extend(visit.failed(error)?.map(|error| (id, error)));
+        match batch.act(visit, &visit.api.part(&id), &id).await {
+            Ok(()) => done += 1,
+            // It is gone: the form was sent twice.
+            Err(error) if batch.is_destructive() && error.kind() == Kind::NotFound => done += 1,
+            // Even what has a page of its own is beside what was done, which nobody would know otherwise.
+            Err(error) if done > 0 && error.kind() != Kind::Unauthenticated => {
+                let origin = &visit.api.calls.origin;
+                log_failure(&error, &origin.request_id, origin.trace);
+                refused.push((id, error));
+            }
+            Err(error) => refused.extend(visit.failed(error)?.map(|error| (id, error))),
         }
     }
-    if refused.is_empty() {
+    if done > 0 && refused.is_empty() {
         return Ok(visit.done(&batch.back, batch.flash));
     }
-    show(visit, refused).await
+    show(visit, refused, done).await
 }

@@ -11,25 +11,12 @@ use crate::console::hits::{self, Hit};
 use crate::console::page::Page;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
+use crate::console::texts;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/search").get(|visit| Box::pin(show(visit)))];
 
-/// The kinds that can be searched alone.
-const KINDS: [&str; 11] = [
-    "registry",
-    "prompt",
-    "promptlet",
-    "agent",
-    "fleet",
-    "environment",
-    "tool",
-    "team",
-    "task",
-    "policy",
-    "knowledge_base",
-];
 /// Of one kind so many are shown on a page.
 const PAGE: usize = 20;
 
@@ -109,7 +96,8 @@ impl SearchPage {
 
 async fn show(visit: &Visit) -> Result<Reply> {
     let wanted = visit.query.get("kind");
-    let only = KINDS.into_iter().find(|kind| *kind == wanted).unwrap_or_default();
+    let mut kinds = texts::choices("search").into_iter().map(|(kind, _)| kind);
+    let only = kinds.find(|kind| *kind == wanted).unwrap_or_default();
     let mut page = SearchPage {
         frame: visit.frame("Search"),
         words: visit.query.some("q").unwrap_or_default().to_string(),

@@ -55,10 +55,14 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let statuses = board::STATUSES.iter().map(|name| (*name, status(name).2));
     let here = [("kind", "task"), ("within", place.team.slug.as_str())];
     let filtered = hits::filtered(visit, &here).await?;
+    let tasks = match filtered {
+        Some(_) => List::none(),
+        None => visit.api.get(&place.api("/tasks"), &query).await?,
+    };
     let page = Tasks {
         filtered,
+        tasks,
         frame: place.crumbs(visit, visit.frame("Tasks")).live(),
-        tasks: visit.api.get(&place.api("/tasks"), &query).await?,
         crew: Crew::read(&visit.api, &place).await?,
         only: only.into(),
         filters: [("", "All")].into_iter().chain(statuses).chain([(FREE, "Free")]).collect(),

@@ -36,9 +36,6 @@ const DEFAULT_USD: f64 = 1.0;
 /// Judges of policies: each is asked about each answer, which are up to a hundred.
 const MAX_SCORERS: usize = 10;
 
-/// The filled texts have at most 16 MiB together: what is sent is held at once, and JSON may double it.
-const MAX_FILLED_BYTES: usize = 16 * 1024 * 1024;
-
 // ── What callers send and see ────────────────────────────────────────────────
 
 /// One of two texts that are compared: at most one of its fields; the newest version without any.
@@ -94,7 +91,8 @@ pub struct CompareRequest {
     /// Whether the judges of the registry's policies score each answer, too; true if absent.
     judges: Option<bool>,
     /// Once the answers and their judges cost this much, in US dollars, no further input is run; 1 if
-    /// absent. A few more may be under way.
+    /// absent. It is looked at after each ten inputs, whose judges are asked together with the next ten:
+    /// up to twenty may cost more.
     max_cost_usd: Option<Usd>,
     /// The time for all answers, in seconds; 120 if absent.
     max_seconds: Option<Int<1, 300>>,
@@ -197,6 +195,7 @@ fn compare(
     let prepared = prepare(view, req)?;
     let seconds = input.max_seconds.map_or(DEFAULT_SECS, |seconds| seconds.get().unsigned_abs());
     calls.within(Duration::from_secs(seconds));
+    calls.take_long();
     let how = CaseRun {
         provider: &prepared.provider,
         model: input.model.as_deref(),
@@ -234,7 +233,6 @@ fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
              without them",
         ));
     }
-    require_small(&sides, &cases)?;
     Ok(Prepared { registry, sides, cases, provider, values, scorers })
 }
 
@@ -259,19 +257,6 @@ fn values(view: &View, caller: &Caller, environment: Option<&str>) -> Result<Str
         Some(reference) => variables_of(view, caller, reference),
         None => Ok(StringMap::new()),
     }
-}
-
-/// # Errors
-/// 409 if the texts are too long for so many inputs.
-fn require_small(sides: &[Subject; 2], cases: &[InputCase]) -> Result<()> {
-    let bytes: usize = sides.iter().map(|side| side.compiled.len()).sum();
-    if bytes * cases.len() <= MAX_FILLED_BYTES {
-        return Ok(());
-    }
-    Err(Error::conflict(
-        "too_many_inputs",
-        "the texts have more than 16 MiB for all inputs together; name fewer inputs",
-    ))
 }
 
 /// How the audit log names a comparison: the prompt, both texts and the provider.
@@ -349,6 +334,7 @@ fn routes() -> Vec<Route> {
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .needs(ScopeName::LlmProviderTest)
         .no_replay()
+        .always_audited()
         .costly()
         .about("Compare two texts on the prompt's inputs"),
     ]

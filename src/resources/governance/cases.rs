@@ -2,7 +2,11 @@
 //! expect and by judges (reference: registries-and-templates, "Inputs of a prompt").
 //!
 //! Inputs are asked about a few at a time, so that a run ends soon after it has cost what it may. What an
-//! earlier round has answered is known in each later run of the operation, and so is where it stopped.
+//! earlier round has answered is known in each later run of the operation, and so is where it stopped. What
+//! judges cost is known a round later, when the next inputs are answered already: they are paid, so they
+//! are shown and counted.
+
+use std::collections::HashSet;
 
 use bincode::{Decode, Encode};
 use schemars::JsonSchema;
@@ -12,7 +16,7 @@ use super::super::llm_providers::{self, Attempt, LlmProvider};
 use super::judge;
 use super::rules::quoted;
 use crate::api::Calls;
-use crate::base::{Result, Slug, StringMap};
+use crate::base::{Error, Result, Slug, StringMap};
 use crate::store::View;
 use crate::templates::{self, Rendering};
 
@@ -29,8 +33,15 @@ const MAX_TOKENS: u32 = 4096;
 /// Of an answer so many bytes are judged and shown.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// Once all answers together have so many bytes, no further input is asked about.
-const MAX_ALL_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Once all that was sent and answered has so many bytes, no further input is asked about: it is held at
+/// once. Ten more inputs and their judges seldom have as many.
+const MAX_ALL_BYTES: usize = 32 * 1024 * 1024;
+
+/// The filled texts have at most 16 MiB together: what is sent is held at once, and JSON may double it.
+const MAX_FILLED_BYTES: usize = 16 * 1024 * 1024;
+
+/// Why a judge was not asked about an answer.
+const NOT_JUDGED: &str = "it was not asked: the run had ended";
 
 /// What a good answer to an input has.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -40,6 +51,13 @@ pub struct Expectation {
     pub contains: Vec<String>,
     /// A question about it that has the answer yes, asked of a language model; null without one.
     pub judge: Option<String>,
+}
+
+impl Expectation {
+    /// Whether any answer has it.
+    pub fn is_empty(&self) -> bool {
+        self.contains.is_empty() && self.judge.is_none()
+    }
 }
 crate::base::portable!(Expectation { contains, judge });
 
@@ -144,12 +162,15 @@ pub enum Stop {
     /// The answers cost what they may.
     #[serde(rename = "maxCost")]
     Cost,
-    /// The time was up: what was not answered by then has an error.
+    /// The time was up: what was not answered by then has an error, or was not run.
     #[serde(rename = "maxSeconds")]
     Seconds,
-    /// The answers have more than 16 MiB.
+    /// What was sent and answered has more than 32 MiB.
     #[serde(rename = "maxBytes")]
     Bytes,
+    /// The provider failed for each of ten inputs.
+    #[serde(rename = "providerFailed")]
+    Failures,
 }
 
 /// What came of a run.
@@ -166,7 +187,7 @@ pub struct CaseResults {
 /// is discarded.
 ///
 /// # Errors
-/// 500 if the key of a provider cannot be read.
+/// 409 if the texts are too long for so many inputs; 500 if the key of a provider cannot be read.
 pub fn run(
     view: &View,
     how: &CaseRun,
@@ -174,86 +195,196 @@ pub fn run(
     texts: &[&str],
     calls: &mut Calls,
 ) -> Result<CaseResults> {
-    let mut results = CaseResults::default();
-    let mut bytes = 0;
-    for some in cases.chunks(INPUTS_AT_ONCE) {
-        results.stop = match () {
-            () if results.cost_usd >= how.max_usd => Some(Stop::Cost),
-            () if bytes >= MAX_ALL_ANSWER_BYTES => Some(Stop::Bytes),
-            () => None,
-        };
-        if results.stop.is_some() {
+    let filled = filled(how, cases, texts)?;
+    let mut stop = None;
+    let mut running = Running { view, how, calls, tally: Tally::default() };
+    let mut answers = Vec::with_capacity(cases.len());
+    let all: Vec<(&InputCase, &Vec<Filled>)> = cases.iter().zip(&filled).collect();
+    for some in all.chunks(INPUTS_AT_ONCE) {
+        if stop.is_none() {
+            stop = running.stop(&answers);
+            if stop.is_some() {
+                running.calls.close();
+            }
+        }
+        for (case, filled) in some {
+            answers.push(running.answers(case, filled)?);
+        }
+        if stop.is_none() && answers.iter().any(Option::is_none) {
+            // They are pending, and what follows depends on what they cost.
             break;
         }
-        let mut is_pending = false;
-        for case in some {
-            let mut answers = Vec::with_capacity(texts.len());
-            for text in texts {
-                match answer(view, how, case, text, calls)? {
-                    Some(answer) => answers.push(answer),
-                    None => is_pending = true,
-                }
-            }
-            if answers.len() == texts.len() {
-                for answer in &mut answers {
-                    results.cost_usd += score(view, how, case, answer, calls)?;
-                    results.cost_usd += answer.cost_usd.unwrap_or_default();
-                    bytes += answer.text.as_deref().map_or(0, str::len);
-                }
-                results.answers.push(Some(answers));
-            }
-        }
-        if is_pending {
-            // What follows depends on what these cost.
-            return Ok(results);
-        }
     }
-    if calls.is_late() {
-        results.stop = Some(Stop::Seconds);
+    running.calls.reopen();
+    if running.calls.is_too_much() {
+        return Err(too_large());
     }
-    results.answers.resize(cases.len(), None);
-    Ok(results)
+    if running.calls.is_late() {
+        stop = Some(Stop::Seconds);
+    }
+    answers.resize(cases.len(), None);
+    Ok(CaseResults { answers, cost_usd: running.tally.usd, stop })
 }
 
-/// Asks for the answer to an input; `None` while it is pending.
-fn answer(
-    view: &View,
-    how: &CaseRun,
-    case: &InputCase,
-    compiled: &str,
-    calls: &mut Calls,
-) -> Result<Option<CaseAnswer>> {
-    let text = match rendered(how, case, compiled) {
-        Ok(text) => text,
-        Err(why) => return Ok(Some(CaseAnswer::without(why))),
+/// A text with the values of an input, or why it cannot be asked about.
+type Filled = Result<String, String>;
+
+/// Fills each text with the values of each input.
+///
+/// # Errors
+/// 409 if that is too much to be sent.
+fn filled(how: &CaseRun, cases: &[InputCase], texts: &[&str]) -> Result<Vec<Vec<Filled>>> {
+    let mut bytes = 0;
+    let mut one = |case: &InputCase, text: &str| {
+        let filled = rendered(how, case, text);
+        bytes += filled.as_ref().map_or(0, String::len);
+        bytes += case.message.as_ref().map_or(0, String::len);
+        if bytes <= MAX_FILLED_BYTES { Ok(filled) } else { Err(too_large()) }
     };
-    let (system, message) = Attempt::parts(text, case.message.as_deref());
-    let asked = Attempt {
-        system,
-        message,
-        model: how.model.map(String::from),
-        max_tokens: MAX_TOKENS,
-        temperature: None,
-        total_secs: ANSWER_SECS,
-    };
-    let Some(attempted) = llm_providers::attempt(view, how.provider, &asked, calls)? else {
-        return Ok(None);
-    };
-    let took_ms = u64::try_from(attempted.took.as_millis()).unwrap_or(u64::MAX);
-    let completion = match attempted.outcome {
-        Ok(completion) => completion,
-        Err(why) => {
-            let error = format!("LLM provider \"{}\": {why}", how.provider.name);
-            let answer = CaseAnswer { took_ms, has_failed: true, ..CaseAnswer::without(error) };
-            return Ok(Some(answer));
+    let mut all = Vec::with_capacity(cases.len());
+    for case in cases {
+        all.push(texts.iter().copied().map(|text| one(case, text)).collect::<Result<Vec<_>>>()?);
+    }
+    Ok(all)
+}
+
+fn too_large() -> Error {
+    Error::conflict(
+        "too_many_inputs",
+        "the texts, filled in for all inputs, and what judges are sent are too much for one request; \
+         shorten them, or have fewer inputs",
+    )
+}
+
+/// What was spent. A call that serves several answers is made, and counted, once.
+#[derive(Default)]
+struct Tally {
+    counted: HashSet<blake3::Hash>,
+    usd: f64,
+}
+
+impl Tally {
+    /// Counts what the call with these parts cost, if that is known.
+    fn add(&mut self, parts: &[&str], usd: Option<f64>) {
+        let mut hash = blake3::Hasher::new();
+        for part in parts {
+            hash.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
         }
-    };
-    let cost_usd = llm_providers::cost(view, how.provider, &asked, &completion)?.usd;
-    let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
-    let (text, is_cut) = cut(completion.text);
-    let text = Some(text);
-    let known = CaseAnswer { text, is_cut, input_tokens, output_tokens, ..CaseAnswer::default() };
-    Ok(Some(CaseAnswer { cost_usd, took_ms, ..known }))
+        if self.counted.insert(hash.finalize()) {
+            self.usd += usd.unwrap_or_default();
+        }
+    }
+}
+
+/// A run in progress.
+struct Running<'a> {
+    view: &'a View<'a>,
+    how: &'a CaseRun<'a>,
+    calls: &'a mut Calls,
+    tally: Tally,
+}
+
+impl Running<'_> {
+    /// Why no further input is asked about, given the answers to those before.
+    fn stop(&self, answers: &[Option<Vec<CaseAnswer>>]) -> Option<Stop> {
+        let last = answers.len().saturating_sub(INPUTS_AT_ONCE);
+        let mut last = answers[last..].iter().flatten().flatten().peekable();
+        let is_begun = last.peek().is_some();
+        match () {
+            () if self.tally.usd >= self.how.max_usd => Some(Stop::Cost),
+            () if self.calls.bytes() >= MAX_ALL_BYTES => Some(Stop::Bytes),
+            () if is_begun && last.all(|answer| answer.has_failed) => Some(Stop::Failures),
+            () => None,
+        }
+    }
+
+    /// The scored answers to an input, one for each text; `None` if one of them is pending or was not asked
+    /// for.
+    fn answers(&mut self, case: &InputCase, filled: &[Filled]) -> Result<Option<Vec<CaseAnswer>>> {
+        let mut answers = Vec::with_capacity(filled.len());
+        for text in filled {
+            answers.push(self.answer(case, text)?);
+        }
+        let Some(mut answers) = answers.into_iter().collect::<Option<Vec<CaseAnswer>>>() else {
+            return Ok(None);
+        };
+        for answer in &mut answers {
+            self.score(case, answer)?;
+        }
+        Ok(Some(answers))
+    }
+
+    /// Asks for the answer to an input; `None` while it is pending.
+    fn answer(&mut self, case: &InputCase, filled: &Filled) -> Result<Option<CaseAnswer>> {
+        let (view, how) = (self.view, self.how);
+        let text = match filled {
+            Ok(text) => text.clone(),
+            Err(why) => return Ok(Some(CaseAnswer::without(why.clone()))),
+        };
+        let (system, message) = Attempt::parts(text, case.message.as_deref());
+        let asked = Attempt {
+            system,
+            message,
+            model: how.model.map(String::from),
+            max_tokens: MAX_TOKENS,
+            temperature: None,
+            total_secs: ANSWER_SECS,
+        };
+        let Some(attempted) = llm_providers::attempt(view, how.provider, &asked, self.calls)?
+        else {
+            return Ok(None);
+        };
+        let took_ms = u64::try_from(attempted.took.as_millis()).unwrap_or(u64::MAX);
+        let completion = match attempted.outcome {
+            Ok(completion) => completion,
+            Err(why) => {
+                let error = format!("LLM provider \"{}\": {why}", how.provider.name);
+                let answer = CaseAnswer { took_ms, has_failed: true, ..CaseAnswer::without(error) };
+                return Ok(Some(answer));
+            }
+        };
+        let cost_usd = llm_providers::cost(view, how.provider, &asked, &completion)?.usd;
+        let sent: [&str; 2] = [asked.system.as_deref().unwrap_or_default(), &asked.message];
+        self.tally.add(&sent, cost_usd);
+        let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
+        let (text, is_cut) = cut(completion.text);
+        let text = Some(text);
+        let known =
+            CaseAnswer { text, is_cut, input_tokens, output_tokens, ..CaseAnswer::default() };
+        Ok(Some(CaseAnswer { cost_usd, took_ms, ..known }))
+    }
+
+    /// Scores an answer.
+    fn score(&mut self, case: &InputCase, answer: &mut CaseAnswer) -> Result<()> {
+        let Some(text) = &answer.text else { return Ok(()) };
+        let mut scores: Vec<Score> = Vec::new();
+        for wanted in &case.expect.contains {
+            let passed = Some(text.contains(wanted.as_str()));
+            scores.push(Score { criterion: quoted(wanted), passed, reason: None });
+        }
+        let how = self.how;
+        let own = case.expect.judge.iter().map(|question| (question, how.provider));
+        let others = how.scorers.iter().map(|scorer| (&scorer.question, &scorer.provider));
+        for (question, provider) in own.chain(others) {
+            let (passed, reason) =
+                match judge::judged(self.view, provider, question, text, self.calls)? {
+                    // Not asked; or pending, and the run is discarded.
+                    None => (None, Some(NOT_JUDGED.to_string())),
+                    Some(judged) => {
+                        let id = provider.id.to_string();
+                        let sent: [&str; 4] = ["judge", &id, question, text];
+                        self.tally.add(&sent, judged.cost_usd);
+                        match judged.verdict {
+                            Ok((passed, reason)) => (Some(passed), reason),
+                            Err(why) => (None, Some(why)),
+                        }
+                    }
+                };
+            scores.push(Score { criterion: quoted(question), passed, reason });
+        }
+        answer.scores = scores;
+        Ok(())
+    }
 }
 
 /// The text with the values of an input.
@@ -277,39 +408,4 @@ fn cut(mut text: String) -> (String, bool) {
         text.truncate(text.floor_char_boundary(MAX_ANSWER_BYTES));
     }
     (text, is_cut)
-}
-
-/// Scores an answer; returns what the judges cost.
-fn score(
-    view: &View,
-    how: &CaseRun,
-    case: &InputCase,
-    answer: &mut CaseAnswer,
-    calls: &mut Calls,
-) -> Result<f64> {
-    let Some(text) = &answer.text else { return Ok(0.0) };
-    let mut scores: Vec<Score> = Vec::new();
-    for wanted in &case.expect.contains {
-        let passed = Some(text.contains(wanted.as_str()));
-        scores.push(Score { criterion: quoted(wanted), passed, reason: None });
-    }
-    let own = case.expect.judge.iter().map(|question| (question, how.provider));
-    let others = how.scorers.iter().map(|scorer| (&scorer.question, &scorer.provider));
-    let mut cost = 0.0;
-    for (question, provider) in own.chain(others) {
-        let (passed, reason) = match judge::judged(view, provider, question, text, calls)? {
-            // Pending: the run is discarded.
-            None => (None, None),
-            Some(judged) => {
-                cost += judged.cost_usd.unwrap_or_default();
-                match judged.verdict {
-                    Ok((passed, reason)) => (Some(passed), reason),
-                    Err(why) => (None, Some(why)),
-                }
-            }
-        };
-        scores.push(Score { criterion: quoted(question), passed, reason });
-    }
-    answer.scores = scores;
-    Ok(cost)
 }

@@ -18,6 +18,9 @@ pub const JUDGE_SECS: u64 = 30;
 /// Enough for a sentence after long reasoning.
 const MAX_VERDICT_TOKENS: u32 = 4096;
 
+/// Why nobody can be asked.
+pub const NO_PROVIDER: &str = "the organization has no default LLM provider";
+
 const NO_VERDICT: &str = "its answer is no verdict; choose another config.model";
 
 /// A longer answer is no verdict.
@@ -113,12 +116,15 @@ pub fn judged(
 /// # Errors
 /// 502 if there is none.
 pub fn provider(view: &View, policy: &Policy, rule: &PolicyRule) -> Result<LlmProvider> {
-    let provider = match rule.llm_provider_id {
-        Some(id) => view.get(&id)?,
-        None => llm_providers::default(view)?,
-    };
-    provider
-        .ok_or_else(|| judge_unavailable(policy, "the organization has no default LLM provider"))
+    provider_of(view, rule)?.ok_or_else(|| judge_unavailable(policy, NO_PROVIDER))
+}
+
+/// The provider that a rule names, or else the default one, if there is one.
+pub fn provider_of(view: &View, rule: &PolicyRule) -> Result<Option<LlmProvider>> {
+    match rule.llm_provider_id {
+        Some(id) => view.get(&id),
+        None => llm_providers::default(view),
+    }
 }
 
 fn judge_unavailable(policy: &Policy, why: &str) -> Error {

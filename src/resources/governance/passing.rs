@@ -1,7 +1,7 @@
 //! `passesInputs`: how many of a prompt's inputs must be answered as they expect for a version to be
 //! published.
 
-use super::cases::{self, CaseAnswer, CaseRun, InputCase};
+use super::cases::{self, CaseAnswer, CaseRun, InputCase, Stop};
 use super::judge;
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
@@ -13,8 +13,9 @@ use crate::store::View;
 /// a minute and a half.
 pub const EVALUATION_SECS: u64 = 60;
 
-/// The answers to the inputs of all texts that are published by one request may cost 1 US dollar, as far
-/// as prices are known.
+/// The answers to the inputs of the texts that are published together may cost 1 US dollar, as far as
+/// prices are known, which is looked at after each ten inputs. Each policy with this rule has as much, and so
+/// have each prompt of an import and each part of a large clone: it bounds mistakes, not a bill.
 const MAX_USD: f64 = 1.0;
 
 /// Inputs that a message names.
@@ -27,7 +28,7 @@ pub type InputSource<'a> = &'a dyn Fn(&View) -> Result<Vec<InputCase>>;
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
     pub source: InputSource<'a>,
-    /// How many texts are published together, which share what the answers may cost.
+    /// How many texts are published together, which share what the answers to a policy may cost.
     pub texts: usize,
 }
 
@@ -35,7 +36,7 @@ pub struct Inputs<'a> {
 /// are pending; the run is discarded then.
 ///
 /// # Errors
-/// 502 if a model cannot be asked about all inputs.
+/// 502 if a model cannot be asked about all inputs; 409 if they are too much for a request.
 pub fn violation(
     view: &View,
     policy: &Policy,
@@ -44,13 +45,22 @@ pub fn violation(
     calls: &mut Calls,
 ) -> Result<Option<String>> {
     let RuleValue::Number(percent) = rule.value else { return Ok(None) };
-    let cases = (inputs.source)(view)?;
+    let mut cases = (inputs.source)(view)?;
+    // Any answer would pass them.
+    cases.retain(|case| !case.expect.is_empty());
     if cases.is_empty() {
-        let message =
-            format!("must pass {percent}% of its inputs, and has none: add inputs to the prompt");
+        let message = format!(
+            "must pass {percent}% of its inputs, and has none that expects something: add inputs to the \
+             prompt, with what a good answer has"
+        );
         return Ok(Some(message));
     }
-    let provider = judge::provider(view, policy, rule)?;
+    let unavailable = |why: &str| {
+        let message = format!("the inputs of the policy \"{}\" cannot be run: {why}", policy.name);
+        Error::new(Kind::Upstream, "llm_provider_failed", message)
+    };
+    let provider =
+        judge::provider_of(view, rule)?.ok_or_else(|| unavailable(judge::NO_PROVIDER))?;
     let max_usd = MAX_USD / inputs.texts.max(1) as f64;
     let values = StringMap::new();
     let how = CaseRun { provider: &provider, model: None, values: &values, scorers: &[], max_usd };
@@ -58,23 +68,21 @@ pub fn violation(
     if calls.has_pending() {
         return Ok(None);
     }
-    let unavailable = |why: &str| {
-        let message = format!("the inputs of the policy \"{}\" cannot be run: {why}", policy.name);
-        Error::new(Kind::Upstream, "llm_provider_failed", message)
-    };
     let answers: Vec<Option<&CaseAnswer>> =
         results.answers.iter().map(|all| all.as_ref().and_then(|all| all.first())).collect();
     let failed = answers.iter().flatten().find(|answer| answer.has_failed);
     if let Some(why) = failed.and_then(|answer| answer.error.as_deref()) {
         return Err(unavailable(why));
     }
-    if answers.iter().any(Option::is_none) {
+    let question = answers.iter().flatten().find_map(|answer| unjudged(answer));
+    let has_ended = matches!(results.stop, Some(Stop::Cost | Stop::Bytes));
+    if answers.iter().any(Option::is_none) || has_ended && question.is_some() {
         return Err(unavailable(
             "the answers cost or are more than a publication may; have fewer inputs, or choose \
              another config.model",
         ));
     }
-    if let Some(question) = answers.iter().flatten().find_map(|answer| unjudged(answer)) {
+    if let Some(question) = question {
         return Err(unavailable(&question));
     }
     Ok(message(percent, &cases, &answers))

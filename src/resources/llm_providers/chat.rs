@@ -34,6 +34,7 @@ pub struct ChatRequest {
 }
 
 /// The reply to a request.
+#[derive(Clone)]
 pub struct ChatReply {
     /// The text of the model, or why there is none: a sentence without a final full stop. Parts of the
     /// text that are shown go through [`ChatReply::without_key`].
@@ -124,9 +125,12 @@ fn ask(
     for base in bases(provider.provider, provider.base()?) {
         let mut call = request::call(provider, &base, key.as_deref(), attempt, false);
         call.limits.total = call.limits.total.saturating_sub(took);
-        let Some(answered) = calls.send(call) else { return Ok(None) };
-        took += answered.took;
-        let reply = reply(provider.provider, &base, &answered, key.as_deref());
+        // Read once: each run of an operation asks again, in a transaction.
+        let read =
+            |answered: &CallResult| reply(provider.provider, &base, answered, key.as_deref());
+        let Some(reply) = calls.send_parsed(call, read) else { return Ok(None) };
+        let reply = ChatReply::clone(&reply);
+        took += reply.took;
         if !reply.is_elsewhere {
             return Ok(Some(ChatReply { took, ..reply }));
         }

@@ -30,6 +30,7 @@ const MAX_READ: usize = 2048;
 const OPAQUE_LEN: usize = 20;
 
 /// What the body of an error says.
+#[derive(Clone)]
 pub struct Said {
     /// At most [`MAX_READ`] characters, with the secrets in them.
     text: String,

@@ -10,6 +10,8 @@ mod names;
 mod result;
 mod texts;
 
+use std::collections::BTreeSet;
+
 use super::agents::Agent;
 use super::environments::Environment;
 use super::fleet::Fleet;
@@ -53,8 +55,10 @@ fn search(view: &View, req: &Req<(), SearchQuery>) -> Result<SearchResults> {
     let mut found = search.found;
     found.sort_by_key(|(fit, result)| (result.kind, *fit));
     let mut items: Vec<_> = found.into_iter().map(|(_, result)| result).collect();
-    let mut others = if is_id { Vec::new() } else { texts::search(view, req, &registries)? };
-    others.retain(|result| !items.iter().any(|item| item.is_of(result)));
+    let is_by_name = is_id || query.texts == Some(false);
+    let mut others = if is_by_name { Vec::new() } else { texts::search(view, req, &registries)? };
+    let named: BTreeSet<_> = items.iter().map(SearchResult::identity).collect();
+    others.retain(|result| !named.contains(&result.identity()));
     let slice = query.slice();
     let mut more = slice.cut(&mut items);
     more.extend(slice.cut(&mut others));
@@ -352,6 +356,49 @@ mod tests {
         assert_eq!(few, ("Prod 5,Prod 4".into(), vec![SearchKind::Environment]));
         assert_eq!(found(json!({"q": "prod", "kind": "tool"})), ("Prod tool".into(), vec![]));
         assert_eq!(found(json!({"q": "prod", "within": "main"})), (String::new(), vec![]));
+    }
+
+    #[test]
+    fn what_is_named_so_is_on_one_page_though_its_text_has_the_words_too() {
+        let fixture = Fixture::new();
+        let make = |key: String, name: String| {
+            let body = json!({"stableKey": key, "name": name, "description": "A bot."});
+            agents::tests::make(&fixture, body).unwrap();
+        };
+        for n in 0..12 {
+            make(format!("bot-{n}"), format!("Bot {n}"));
+        }
+        for n in 0..8 {
+            make(format!("other-{n}"), format!("Other {n}"));
+        }
+        let mut names = Vec::new();
+        for offset in [0, 5, 10, 15] {
+            let query = json!({"q": "bot", "kind": "agent", "offset": offset});
+            let query = Fixture::input::<SearchQuery>(query).unwrap();
+            let page = fixture.read_as(&fixture.member, search, (), query).unwrap();
+            names.extend(page.items.into_iter().map(|one| one.name));
+            assert_eq!(page.more.is_empty(), offset >= 10, "{offset}");
+        }
+        assert_eq!(names.len(), 20, "{names:?}");
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), 20, "{names:?}");
+    }
+
+    #[test]
+    fn names_alone_are_found_where_no_texts_are_wanted() {
+        let fixture = Fixture::new();
+        for (key, name) in [("bot", "Bot"), ("other", "Other")] {
+            let body = json!({"stableKey": key, "name": name, "description": "A bot."});
+            agents::tests::make(&fixture, body).unwrap();
+        }
+        let names = |query: Value| -> Vec<String> {
+            let query = Fixture::input::<SearchQuery>(query).unwrap();
+            let found = fixture.read_as(&fixture.member, search, (), query).unwrap();
+            found.items.into_iter().map(|one| one.name).collect()
+        };
+        assert_eq!(names(json!({"q": "bot", "texts": false})), ["Bot"]);
+        assert_eq!(names(json!({"q": "bot", "texts": true})), ["Bot", "Other"]);
     }
 
     #[test]

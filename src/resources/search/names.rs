@@ -1,5 +1,7 @@
 //! Search by name: what the caller may see, kind by kind.
 
+use std::collections::BTreeSet;
+
 use super::result::{Amount, Bound, SearchKind, SearchQuery, SearchResult};
 use super::result::{agent_result, artifact_result, visible};
 use crate::auth::{Caller, Restrictable, Restricted};
@@ -94,24 +96,15 @@ impl Search<'_> {
         show: impl Fn(R) -> Result<Option<SearchResult>>,
     ) -> Result<Amount> {
         let Search { view, query, needle, found, .. } = self;
-        let (mut bound, mut hits) = (Bound::new(most), Vec::new());
+        let mut bound = Bound::new(most);
         let prefix = prefix.to_bytes();
         view.for_each_sized(ListSource::TABLE, &prefix, Order::Descending, |size, record: R| {
             let result = show(record)?;
             let next = bound.count(size, result.is_some());
             let result = result.filter(|result| query.is_for(result.kind));
-            hits.extend(result.and_then(|result| Some((needle.fit(&result)?, result))));
+            found.extend(result.and_then(|result| Some((needle.fit(&result)?, result))));
             Ok(next)
         })?;
-        hits.sort_by_key(|(fit, result): &(Fit, SearchResult)| (result.kind, *fit));
-        let known = query.slice().known();
-        let (mut kind, mut count) = (None, 0);
-        hits.retain(|(_, result)| {
-            count = if kind == Some(result.kind) { count + 1 } else { 1 };
-            kind = Some(result.kind);
-            count <= known
-        });
-        found.extend(hits);
         Ok(bound.seen)
     }
 
@@ -121,32 +114,35 @@ impl Search<'_> {
     /// If the store fails.
     pub fn exact(&mut self, text: &str, registries: &[Registry]) -> Result<()> {
         let key = text.trim().to_lowercase();
-        let (view, caller) = (self.view, self.caller);
-        if let Some(agent) = agents::by_stable_key(view, &key)? {
-            self.add_exact(visible(view, caller, agent)?.map(|agent| agent_result(&agent)));
+        let (view, caller, query) = (self.view, self.caller, self.query);
+        let mut exact = Vec::new();
+        if query.is_for(SearchKind::Agent)
+            && let Some(agent) = agents::by_stable_key(view, &key)?
+        {
+            exact.extend(visible(view, caller, agent)?.map(|agent| agent_result(&agent)));
         }
-        if let Some(found) = environments::find(view, &key)? {
-            let shown = visible(view, caller, found)?;
-            self.add_exact(shown.map(|one| {
+        if query.is_for(SearchKind::Environment)
+            && let Some(found) = environments::find(view, &key)?
+        {
+            exact.extend(visible(view, caller, found)?.map(|one| {
                 SearchResult::new(SearchKind::Environment, one.id, &one.name).key(&one.slug)
             }));
         }
-        for registry in registries.iter().take(Amount::REGISTRIES) {
-            for kind in [ArtifactType::Prompt, ArtifactType::Promptlet] {
+        let kinds = [
+            (ArtifactType::Prompt, SearchKind::Prompt),
+            (ArtifactType::Promptlet, SearchKind::Promptlet),
+        ];
+        for (kind, _) in kinds.into_iter().filter(|(_, kind)| query.is_for(*kind)) {
+            for registry in registries.iter().take(Amount::REGISTRIES) {
                 let Ok(id) = ArtifactId::parse(registry, Some(kind), text.trim()) else { continue };
                 let has = view.has::<Artifact>(&id)?;
-                self.add_exact(has.then(|| artifact_result(&id, &registry.slug)));
+                exact.extend(has.then(|| artifact_result(&id, &registry.slug)));
             }
         }
+        let known: BTreeSet<_> = self.found.iter().map(|(_, known)| known.identity()).collect();
+        exact.retain(|result| !known.contains(&result.identity()));
+        self.found.extend(exact.into_iter().map(|result| (Fit::Whole, result)));
         Ok(())
-    }
-
-    /// Adds this, unless it is not asked for or was found already.
-    fn add_exact(&mut self, result: Option<SearchResult>) {
-        let Some(result) = result.filter(|result| self.query.is_for(result.kind)) else { return };
-        if !self.found.iter().any(|(_, known)| known.is_of(&result)) {
-            self.found.push((Fit::Whole, result));
-        }
     }
 
     /// Looks through a kind whose records every member sees.

@@ -43,6 +43,8 @@ pub struct SearchQuery {
     pub kind: Option<SearchKind>,
     /// Only what is in the registry or the team with this slug.
     pub within: Option<Slug>,
+    /// Whether texts are searched, too; `true` by default. Names alone cost less.
+    pub texts: Option<bool>,
     /// How many of each kind are answered, by name and by text; 5 by default.
     pub count: Option<Int<1, 100>>,
     /// How many of each kind are left out, by name and by text, that fit better.
@@ -144,9 +146,9 @@ impl SearchResult {
         SearchResult { kind, id, name, key, within, version, snippet, highlights: Vec::new() }
     }
 
-    /// Whether it is about the same thing.
-    pub fn is_of(&self, other: &SearchResult) -> bool {
-        (self.kind, &self.id, &self.within) == (other.kind, &other.id, &other.within)
+    /// What it is about.
+    pub fn identity(&self) -> (SearchKind, &str, Option<&str>) {
+        (self.kind, &self.id, self.within.as_deref())
     }
 
     /// Sets the slug, stable key or number.
@@ -257,11 +259,6 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// As many results as must be known to answer it, and to say whether there are more.
-    pub fn known(self) -> usize {
-        self.offset + self.count + 1
-    }
-
     /// Keeps this of the results of each kind, and returns the kinds that have more.
     pub fn cut(self, results: &mut Vec<SearchResult>) -> Vec<SearchKind> {
         let mut counts: BTreeMap<SearchKind, usize> = BTreeMap::new();

@@ -40,7 +40,7 @@ impl Texts {
         let mut found: Vec<SearchResult> = Vec::new();
         for number in self.search.best(MAX_BEST) {
             let Some((of, text)) = self.all.get(number) else { continue };
-            if found.iter().any(|one| one.is_of(of)) {
+            if found.iter().any(|one| one.identity() == of.identity()) {
                 continue;
             }
             let passage = self.search.passage(number, text);

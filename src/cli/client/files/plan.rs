@@ -175,7 +175,7 @@ pub fn plan(
         planning.resources(kind);
         if kind == LAST_BEFORE_TEXTS {
             // A policy may run a new version on them.
-            planning.inputs();
+            planning.inputs(prune);
             planning.versions(sorted);
             planning.labels();
             planning.tags();
@@ -265,12 +265,51 @@ impl Planning<'_> {
         }
     }
 
-    fn inputs(&mut self) {
+    /// Those that the server alone has go first as well: an input that no version can pass would keep every
+    /// version from being published.
+    fn inputs(&mut self, prune: bool) {
+        if prune {
+            let steps = self.input_removals();
+            self.plan.steps.extend(steps);
+            self.require_prompts_of_inputs();
+        }
         for (input, to) in &self.local.inputs {
             let from = self.remote.state.inputs.get(input).cloned();
             if from.as_ref() != Some(to) {
                 let (input, to) = (input.clone(), Some(to.clone()));
                 self.plan.steps.push(Step::Input { input, from, to });
+            }
+        }
+    }
+
+    fn input_removals(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (input, from) in &self.remote.state.inputs {
+            let registry = (&REGISTRY, input.0.registry.clone());
+            if !self.local.inputs.contains_key(input)
+                && self.local.resources.contains_key(&registry)
+            {
+                steps.push(Step::Input {
+                    input: input.clone(),
+                    from: Some(from.clone()),
+                    to: None,
+                });
+            }
+        }
+        steps
+    }
+
+    /// Inputs go with the last version of their prompt: where that is removed they could not stay.
+    fn require_prompts_of_inputs(&mut self) {
+        let of_files: BTreeSet<&ArtifactKey> = self.local.inputs.keys().map(|(of, _)| of).collect();
+        for of in of_files {
+            let is_of = |version: &VersionName| version.artifact == *of;
+            if self.remote.state.versions.keys().any(is_of)
+                && !self.local.versions.keys().any(is_of)
+            {
+                self.problems.push(format!(
+                    "{of} has inputs in the files and no version: remove them, or keep the prompt"
+                ));
             }
         }
     }
@@ -361,11 +400,8 @@ impl Planning<'_> {
                 removals.push(Step::Label { artifact, label, from, to: None });
             }
         }
-        for (input, from) in &self.remote.state.inputs {
-            if !self.local.inputs.contains_key(input) && !is_removed(&input.0.registry) {
-                let (input, from) = (input.clone(), Some(from.clone()));
-                removals.push(Step::Input { input, from, to: None });
-            }
+        if !prune {
+            removals.extend(self.input_removals());
         }
         removals.extend(self.unpublished(is_removed));
         removals.extend(later.into_iter().map(|name| self.removal(name)));

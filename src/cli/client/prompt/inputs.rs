@@ -67,7 +67,8 @@ fn expected(input: &Value) -> String {
 #[derive(Args)]
 #[command(
     after_help = "A model answers each input by both texts; what the inputs expect and the judges \
-                        of policies say which got worse. Fails if one did.\n\n\
+                        of policies say which got worse. Fails if one did, or if one \
+                        cannot be told.\n\n\
                         Examples:\n  \
                         roadstead prompt compare main/scribe production 1.2.0\n  \
                         roadstead prompt compare main/scribe production --file scribe.md"
@@ -128,10 +129,7 @@ impl Compare {
         let compared = api.post_within(&path, &body, total)?;
         output::print(self.client.json, &compared, table(&compared).text("no inputs"))?;
         output::status(&summary(&compared));
-        match compared["worse"].as_u64() {
-            Some(0) => Ok(()),
-            _ => Err(Failure::Failed(format!("{} got worse", compared["worse"]))),
-        }
+        failure(&compared).map_or(Ok(()), |why| Err(Failure::Failed(why)))
     }
 
     fn body(&self, api: &Api, file: Option<&PromptFile>) -> Result<Value, Failure> {
@@ -159,6 +157,16 @@ impl Compare {
             }
         }
         Ok(body)
+    }
+}
+
+/// Why the right text cannot be relied on to be as good, if that is so.
+fn failure(compared: &Value) -> Option<String> {
+    match (compared["worse"].as_u64(), compared["unknown"].as_u64()) {
+        (Some(0), Some(0)) if compared["stopped"].is_null() => None,
+        (Some(0), Some(0)) => Some("it ended early".into()),
+        (Some(0), _) => Some(format!("{} cannot be told", compared["unknown"])),
+        _ => Some(format!("{} got worse", compared["worse"])),
     }
 }
 
@@ -214,7 +222,8 @@ fn summary(compared: &Value) -> String {
     let stopped = match compared["stopped"].as_str() {
         Some("maxCost") => "; stopped: it has cost what it may (--max-cost)",
         Some("maxSeconds") => "; stopped: the time was up (--max-seconds)",
-        Some(_) => "; stopped: the answers are too long",
+        Some("providerFailed") => "; stopped: the LLM provider failed",
+        Some(_) => "; stopped: the texts and answers are too long",
         None => "",
     };
     format!(
@@ -253,5 +262,18 @@ mod tests {
             "{summary}"
         );
         assert!(summary.contains("--max-cost"), "{summary}");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_a_failure_as_well() {
+        for (worse, unknown, stopped, why) in [
+            (0, 0, Value::Null, None),
+            (2, 1, Value::Null, Some("2 got worse")),
+            (0, 3, json!("providerFailed"), Some("3 cannot be told")),
+            (0, 0, json!("maxSeconds"), Some("it ended early")),
+        ] {
+            let compared = json!({"worse": worse, "unknown": unknown, "stopped": stopped});
+            assert_eq!(failure(&compared).as_deref(), why, "{compared}");
+        }
     }
 }

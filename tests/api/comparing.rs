@@ -1,0 +1,168 @@
+//! What comparisons on inputs may cost and hold (reference: registries-and-templates, "Inputs of a prompt").
+
+use std::sync::mpsc::channel;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::client::{pick, raw};
+use crate::fixture::{Fixture, Running, config};
+use crate::inputs::{acme, body, compare, create, echo};
+use crate::llm_providers::connected;
+use crate::receiver::{Receiver, json_response};
+use crate::registries::{publish, registry};
+
+/// So many inputs of `p`, each with a message of its own.
+fn inputs(acme: &Fixture, count: usize, expect: &Value) {
+    for n in 0..count {
+        let name = format!("n{n:02}");
+        create(acme, json!({"name": name, "message": format!("{n}"), "expect": expect})).ok();
+    }
+}
+
+fn price(acme: &Fixture) {
+    acme.admin.put("/model-prices/small", json!({"inputUsd": 1000, "outputUsd": 1000})).ok();
+}
+
+/// A model that says this, with so much around it.
+fn saying(text: impl Fn(&Value) -> String + Send + 'static, padding: usize) -> Receiver {
+    Receiver::responding(move |request| {
+        let choice = json!({"message": {"role": "assistant", "content": text(&request.json())}});
+        let usage = json!({"prompt_tokens": 10, "completion_tokens": 5});
+        let padding = "x".repeat(padding);
+        let answer =
+            json!({"model": "small", "choices": [choice], "usage": usage, "padding": padding});
+        json_response(200, &answer)
+    })
+}
+
+/// What the user said last.
+fn last(sent: &Value) -> String {
+    let messages = sent["messages"].as_array().unwrap();
+    messages.last().unwrap()["content"].as_str().unwrap().to_string()
+}
+
+#[test]
+fn equal_texts_are_one_call_that_costs_once_and_are_in_the_audit_log() {
+    let acme = acme();
+    let model = echo();
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 12, &json!({}));
+    price(&acme);
+    let compared =
+        compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hello."}})).ok();
+    assert_eq!(pick(&compared, "same stopped costUsd"), json!([12, null, 0.18]));
+    assert_eq!(model.arrived().len(), 12);
+    let entries = acme.audited();
+    assert!(entries.iter().any(|entry| entry.action == "prompt.compare"), "it was sent to others");
+}
+
+#[test]
+fn what_was_answered_when_judges_cost_too_much_is_shown_and_counted() {
+    let acme = acme();
+    let say = |sent: &Value| match last(sent) {
+        asked if asked.contains("Is it kind?") => r#"{"pass": true}"#.to_string(),
+        asked => format!("An answer to {asked}."),
+    };
+    let model = saying(say, 0);
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 12, &json!({"judge": "Is it kind?"}));
+    price(&acme);
+    // Ten answers cost 0.15, and their judges, who are asked together with the last two, as much again.
+    let sides = json!({"left": {}, "right": {"source": "Hello."}, "maxCostUsd": 0.2});
+    let compared = compare(&acme, &provider, sides).ok();
+    assert_eq!(pick(&compared, "stopped same unknown costUsd"), json!(["maxCost", 10, 2, 0.33]));
+    let right = &compared["inputs"][11]["right"];
+    assert_eq!(right["text"], "An answer to 11.");
+    assert_eq!(right["scores"][0]["passed"], Value::Null);
+    assert_eq!(model.arrived().len(), 22);
+}
+
+#[test]
+fn a_provider_that_fails_for_all_is_not_asked_on() {
+    let acme = acme();
+    let failing = Receiver::responding(|_| json_response(500, &json!({"error": "down"})));
+    let provider = connected(&acme, &failing);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 12, &json!({}));
+    let compared = compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hi."}})).ok();
+    assert_eq!(pick(&compared, "stopped unknown"), json!(["providerFailed", 12]));
+    assert_eq!(compared["inputs"][11]["left"], Value::Null);
+}
+
+#[test]
+fn texts_are_bounded_as_they_are_filled_in_and_answers_as_they_come() {
+    let acme = acme();
+    let model = saying(|_| "ok".into(), 900_000);
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    for n in 0..10 {
+        let variables = json!({"A": "x".repeat(16_000)});
+        create(&acme, json!({"name": format!("a{n}"), "variables": variables})).ok();
+    }
+    let long = json!({"source": "{{A}}".repeat(60)});
+    let sides = json!({"left": long, "right": long});
+    compare(&acme, &provider, sides).refused(409, "too_many_inputs");
+    assert!(model.is_idle());
+
+    inputs(&acme, 30, &json!({}));
+    let names: Vec<String> = (0..30).map(|n| format!("n{n:02}")).collect();
+    let sides = json!({"left": {}, "right": {"source": "Hi."}, "inputs": names});
+    let compared = compare(&acme, &provider, sides).ok();
+    assert_eq!(pick(&compared, "stopped same unknown"), json!(["maxBytes", 20, 10]));
+    assert_eq!(compared["inputs"][29]["left"], Value::Null);
+}
+
+#[test]
+fn a_comparison_holds_no_slot_of_those_who_make_short_calls() {
+    let running = Running::start(config());
+    let acme = running.fixture();
+    registry(&acme, "main", json!({}));
+    let (begin, begun) = channel();
+    let (go, may_go) = channel::<()>();
+    let model = Receiver::responding(move |_| {
+        let _ = begin.send(());
+        // Until the other end is dropped.
+        let _ = may_go.recv();
+        json_response(500, &json!({"error": "down"}))
+    });
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 1, &json!({}));
+    thread::scope(|scope| {
+        let compared =
+            scope.spawn(|| compare(&acme, &provider, json!({"left": {}, "right": {}})).ok());
+        begun.recv().unwrap();
+        let metrics = raw(acme.address, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let text = metrics.text();
+        for (of, admitted) in [("calls", 0), ("long_calls", 1)] {
+            let sample = format!("roadstead_admitted{{of=\"{of}\"}} {admitted}");
+            assert!(text.lines().any(|line| line == sample), "{sample}");
+        }
+        drop(go);
+        compared.join().unwrap();
+    });
+}
+
+#[test]
+fn a_rule_without_a_provider_to_ask_says_what_cannot_be_run() {
+    let acme = acme();
+    let model = echo();
+    let provider = format!("/llm-providers/{}", connected(&acme, &model));
+    acme.admin.patch(&provider, json!({"isDefault": true})).ok();
+    let rules = json!([{"type": "passesInputs", "value": 100}]);
+    let policy = json!({"name": "P", "severity": "error", "rules": rules});
+    let policy = acme.admin.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    acme.admin.post(&assignments, json!({"registryRef": format!("{}/main", acme.slug)})).ok();
+    acme.admin.patch(&provider, json!({"isDefault": false})).ok();
+    create(&acme, json!({"name": "a", "expect": {"contains": ["Hello"]}})).ok();
+    let version =
+        json!({"artifactType": "prompt", "name": "p", "version": "1.0.0", "source": "Hello."});
+    let reply = acme.member.post("/registries/artifacts", body(&acme, version));
+    let problem = reply.refused(502, "llm_provider_failed");
+    let expected = "the inputs of the policy \"P\" cannot be run: the organization has no default";
+    assert!(problem["message"].as_str().unwrap().contains(expected), "{problem}");
+}
