@@ -62,9 +62,9 @@ pub use session::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
     SESSIONS_BY_USER, Session,
 };
-#[cfg(test)]
-pub use step_up::PROOF_REQUIRED;
-pub use step_up::{NEVER, PROOF_SECS, SessionProof, is_recent, note_proof, proved_at};
+pub use step_up::{
+    NEVER, PROOF_REQUIRED, PROOF_SECS, SessionProof, is_recent, note_proof, proved_at,
+};
 pub use supposed::{present_caller, supposed_caller};
 pub use tokens::{KEY_PREFIX, SESSION_SECS, Tokens, installation_id, key_hash, key_text};
 

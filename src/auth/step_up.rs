@@ -18,7 +18,6 @@ pub const PROOF_SECS: i64 = 15 * 60;
 pub const NEVER: Time = Time::from_millis(0);
 
 /// The code of the error (RFC 9470).
-#[cfg(test)]
 pub const PROOF_REQUIRED: &str = "insufficient_user_authentication";
 
 /// Its challenge, which the realm ends.

@@ -6,7 +6,6 @@ use serde_json::json;
 use crate::editing::{
     CONTROL, EDIT, ENTER, NOTES, RELEASE, drafts, holds, opened, source, versions,
 };
-use crate::journeys::sign_in;
 use crate::server::Running;
 use crate::webdriver::{Browser, driver};
 

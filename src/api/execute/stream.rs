@@ -23,8 +23,8 @@ use crate::store::{Lane, Org, Permit, Tx, View, WorkHints};
 /// Parts of the text that wait for a slow client.
 const MAX_UNREAD: usize = 16;
 
-/// A client that takes no part of a text for this long is considered gone: nothing is leased to it, and it may
-/// wait for a network.
+/// A client that takes no part of a text for this long is considered gone: nothing is leased to it, and
+/// it may wait for a network.
 pub const MAX_TEXT_STALL: Duration = Duration::from_secs(30);
 
 /// How long the answer is held back for what may be its first event: what fails at once is an ordinary

@@ -88,8 +88,8 @@ async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
         Field::special(),
     ];
     // Those that cannot be ticked are looked for.
-    let tools: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
-    if tools.next_cursor.is_some() {
+    let newest: List<Tool> = visit.api.get("/tools", &[("limit", TOOLS)]).await?;
+    if newest.next_cursor.is_some() {
         let others = Field::choose("Other tools", OTHER_TOOLS).words().optional().unstored();
         fields.push(others.also("draft.toolRefs").hint("Their ids, with commas between them."));
     }
@@ -119,7 +119,7 @@ async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
             let mine = tools(visit, &stored).into_iter().map(|(id, _)| id).collect();
             vec![Edited::new("Tools", lines(theirs), lines(mine))]
         });
-    Ok((form, tools.items))
+    Ok((form, newest.items))
 }
 
 /// The tools that can be ticked: those of the draft that are not among the newest, and the newest.
