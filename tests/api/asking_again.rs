@@ -72,6 +72,7 @@ fn samples(running: &Running, acme: &Fixture) -> Vec<Sample> {
     let config =
         json!({"name": "h", "workflow": "webhook", "config": {"url": "http://127.0.0.1:9/"}});
     let channel = owner.post("/notifications/channels", config).id();
+    let account = owner.post("/organizations/service-accounts", json!({"name": "pipe"})).id();
     let (_, eve) = running.person(acme, "eve", Role::Owner);
     let user = Id::parse(&eve);
     let turn_on = move |tx: &mut Tx| {
@@ -112,6 +113,16 @@ fn samples(running: &Running, acme: &Fixture) -> Vec<Sample> {
             json!({"role": "admin"}),
         ),
         ("DELETE /organizations/members/{userId}", member(&eve), Value::Null),
+        (
+            "POST /organizations/service-accounts",
+            "/organizations/service-accounts".into(),
+            json!({"name": "deployer", "role": "admin"}),
+        ),
+        (
+            "PATCH /organizations/service-accounts/{serviceAccountId}",
+            format!("/organizations/service-accounts/{account}"),
+            json!({"role": "admin"}),
+        ),
         (
             "PUT /organizations/sign-in",
             "/organizations/sign-in".into(),

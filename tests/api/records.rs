@@ -232,7 +232,8 @@ pub fn fill(dir: &Path, much: bool) {
 fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
     let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
     let eve = owner.get("/auth/session").ok()["user"]["id"].clone();
-    let registry = owner.get("/registries").items()[0]["id"].clone();
+    let registry = json!({"slug": "granted", "name": "Granted"});
+    let registry = owner.post("/registries", registry).ok()["id"].clone();
     let grant = json!({"resourceType": "registry", "resourceId": registry});
     let given = json!({"provider": "kc", "value": "ops", "role": "admin", "grants": [grant]});
     let settings = json!({"domains": [rule], "breakGlassUserId": eve, "rules": [given]});

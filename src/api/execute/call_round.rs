@@ -19,6 +19,9 @@ use crate::outside::mail::MailFailure;
 use crate::outside::{Call, is_lookup};
 use crate::store::{Lane, WorkHints};
 
+/// Why a mail was not sent within the time of its operation.
+const MAILED_LATE: &str = "the mail server did not accept the mail in time";
+
 /// Concurrent calls of one request: enough to fetch a list quickly, few enough not to look like an
 /// attack to the server that is called.
 const MAX_CONCURRENT_CALLS: usize = 8;
@@ -161,8 +164,7 @@ impl<'a> CallRound<'a> {
             self.mailing.push(guard?);
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
             let sent = timeout_at(deadline, self.executor.outside.mail.send(&mail)).await;
-            let late = || MailFailure("the mail server did not accept the mail in time".into());
-            let mailed = sent.unwrap_or_else(|_| Err(late()));
+            let mailed = sent.unwrap_or_else(|_| Err(MailFailure(MAILED_LATE.into())));
             Arc::make_mut(&mut self.known).mailed.insert(tag, mailed);
         }
         Ok(())

@@ -208,10 +208,14 @@ impl DeviceRequest {
         let next_at = self.polled_at.map(|at| at.plus_secs(i64::from(INTERVAL_SECS)));
         if next_at.is_some_and(|at| at > now && !at.is_beyond(now, VALID_SECS)) {
             let message = "this asks too often: wait five seconds more between two requests";
-            return Err(refusal("slow_down", message));
+            return Err(Error::new(Kind::Invalid, "slow_down", message));
         }
         tx.replace(self, &DeviceRequest { polled_at: Some(now), ..self.clone() })?;
-        Ok(refusal("authorization_pending", "nobody has let it in yet; ask again"))
+        Ok(Error::new(
+            Kind::Invalid,
+            "authorization_pending",
+            "nobody has let it in yet; ask again",
+        ))
     }
 }
 
@@ -258,11 +262,6 @@ pub(super) fn is_of_device(view: &View, credential: &Credential) -> Result<bool>
         Credential::Session(id) => Ok(view.get::<DeviceSession>(id)?.is_some()),
         Credential::Key { .. } => Ok(false),
     }
-}
-
-/// An answer of RFC 8628 to the command line.
-pub(super) fn refusal(code: &'static str, message: &'static str) -> Error {
-    Error::new(Kind::Invalid, code, message)
 }
 
 #[cfg(test)]

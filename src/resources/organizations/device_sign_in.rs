@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::device_request::{
-    self, DeviceRequest, DeviceSession, INTERVAL_SECS, fetch_open, is_of_device, refusal, shown,
+    self, DeviceRequest, DeviceSession, INTERVAL_SECS, fetch_open, is_of_device, shown,
 };
 use super::sessions::{SessionInfo, insert_session_until, require_session, to_info};
 use super::tokens::{hash_of, new_token};
@@ -18,7 +18,7 @@ use crate::api::{
 };
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, NEVER, ProviderSession, SESSION, Session, User, note_proof};
-use crate::base::{Error, Id, Name, Result, Text, Time};
+use crate::base::{Error, Id, Kind, Name, Result, Text, Time};
 use crate::store::{TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource {
@@ -120,7 +120,7 @@ fn finish(
     let request = found.ok_or_else(expired)?;
     if request.denied {
         let message = "the person who entered the code did not let this command line in";
-        return Err(refusal("access_denied", message));
+        return Err(Error::new(Kind::Invalid, "access_denied", message));
     }
     let Some(id) = request.user else { return request.note_poll(tx).map(Outcome::Refused) };
     let user: User = tx.fetch(&id)?;
@@ -151,7 +151,8 @@ fn has_session(view: &View, request: &DeviceRequest) -> Result<bool> {
 }
 
 fn expired() -> Error {
-    refusal(
+    Error::new(
+        Kind::Invalid,
         "expired_token",
         "the code is not known, was used, or is older than ten minutes; begin again",
     )

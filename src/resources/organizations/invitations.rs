@@ -18,7 +18,7 @@ use super::invitation::{
 };
 use super::invitation_mails;
 use super::invited_accounts::{self, InvitedAccount};
-use super::members::require_manager;
+use super::managing::require_manager;
 use super::service_accounts::is_of_service;
 use super::sessions::{self, SessionInfo};
 use super::tokens::hash_of;

@@ -11,8 +11,9 @@ use super::break_glass::is_break_glass_owner;
 use super::invitation::lower_to_role;
 use super::key_sponsors::sponsored_by;
 use super::keys::ApiKeyInfo;
+use super::managing::require_manager;
 use super::password_reset::void_of_member;
-use super::rule_rights::forget_role;
+use super::rule_rights::{forget_role, has_role_by_rule};
 use super::service_accounts;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
@@ -130,22 +131,6 @@ const TO_CHANGE_OWNERS: &str = "make, demote or remove an owner or admin";
 
 // ── Rules ────────────────────────────────────────────────────────────────────
 
-/// Requires an owner for a change from or to one of `roles` that is the owner's, and of who changes one that
-/// is an admin's a recent proof of who they are: admins make keys that approve for others.
-pub(super) fn require_manager(caller: &Caller, roles: &[Role], now: Time) -> Result<()> {
-    let highest = roles.iter().max();
-    if highest < Some(&Role::Admin) {
-        return Ok(());
-    }
-    if highest == Some(&Role::Owner) && caller.role != Role::Owner {
-        return Err(Error::forbidden(
-            "owner_required",
-            "only an owner may invite, appoint, demote or remove an owner, or let one back in",
-        ));
-    }
-    caller.identity.require_recent_proof(now)
-}
-
 /// Refuses to demote or remove `leaving` if it is the last owner.
 fn require_remaining_owner(view: &View, leaving: &Membership) -> Result<()> {
     if leaving.role != Role::Owner {
@@ -206,12 +191,17 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     }
     let mut new = old.clone();
     if let Some(role) = req.input.role {
-        require_manager(req.caller(), &[old.role, role], tx.now())?;
+        let is_by_rule = has_role_by_rule(tx, old.user)?;
+        if role != old.role || is_by_rule {
+            require_manager(req.caller(), &[old.role, role], tx.now())?;
+        }
         if role != old.role {
             new = set_role(tx, &old, role)?;
         }
         // Also one that they have by a rule: it is theirs from now on.
-        forget_role(tx, old.user)?;
+        if is_by_rule {
+            forget_role(tx, old.user)?;
+        }
     }
     if let Some(verified) = req.input.email_verified {
         let verified = Membership { email_verified: verified, ..new.clone() };

@@ -17,6 +17,7 @@ mod key_expiry;
 mod key_rotation;
 mod key_sponsors;
 mod keys;
+mod managing;
 mod members;
 pub mod moving;
 mod oidc;

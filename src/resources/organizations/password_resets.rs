@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::accounts;
-use super::members::require_manager;
+use super::managing::require_manager;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
 use super::sign_in_link::{has_any, remove_all};
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};

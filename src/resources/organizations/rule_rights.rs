@@ -134,6 +134,12 @@ pub fn of_caller(view: &View, caller: &Caller) -> Result<Option<RuleRights>> {
     view.get(&(caller.user(), caller.org))
 }
 
+/// Whether a rule gave the member of the transaction's organization the role that they have.
+pub fn has_role_by_rule(tx: &Tx, user: Id<User>) -> Result<bool> {
+    let rights = tx.get::<RuleRights>(&(user, tx.org()))?;
+    Ok(rights.is_some_and(|rights| rights.role.is_some()))
+}
+
 /// Notes that the role of a member is one that somebody has chosen for them from now on.
 pub fn forget_role(tx: &mut Tx, user: Id<User>) -> Result<()> {
     let Some(old) = tx.get::<RuleRights>(&(user, tx.org()))? else { return Ok(()) };

@@ -8,6 +8,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::managing::require_manager;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     AddressProof, Membership, Role, SERVICE_ACCOUNTS_BY_ORG, SESSION_ADMIN, User, remember_deleted,
@@ -140,6 +141,8 @@ fn create(tx: &mut Tx, req: &Req<(), NewServiceAccount>) -> Result<ServiceAccoun
             "an organization has at most 1,000 service accounts; delete one that is not needed",
         ));
     }
+    let role = req.input.role.unwrap_or(Role::Member);
+    require_manager(req.caller(), &[role], tx.now())?;
     let id = tx.new_id();
     let user = User {
         id,
@@ -154,7 +157,7 @@ fn create(tx: &mut Tx, req: &Req<(), NewServiceAccount>) -> Result<ServiceAccoun
         keys_from: None,
     };
     tx.insert(&user)?;
-    let (role, joined_at) = (req.input.role.unwrap_or(Role::Member), tx.now());
+    let joined_at = tx.now();
     tx.insert(&Membership { user: id, org, role, email_verified: false, joined_at })?;
     to_info(&tx.view(), user)
 }
@@ -166,6 +169,9 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, ServiceAccountPatch>) -> Result<Servi
     }
     if let Some(role) = req.input.role {
         let old: Membership = tx.fetch(&(user.id, tx.org()))?;
+        if role != old.role {
+            require_manager(req.caller(), &[old.role, role], tx.now())?;
+        }
         tx.replace(&old, &Membership { role, ..old.clone() })?;
     }
     let user = fetch(&tx.view(), req.params)?;
@@ -194,10 +200,12 @@ fn routes() -> Vec<Route> {
         Route::get(ALL, SESSION_ADMIN, "service_account.list", op::list(list))
             .about("List service accounts, newest first"),
         Route::post(ALL, SESSION_ADMIN, "service_account.create", op::write(create))
+            .asks_again_to("make an admin")
             .about("Create a service account"),
         Route::get(ONE, SESSION_ADMIN, "service_account.get", op::read(get))
             .about("Get a service account"),
         Route::patch(ONE, SESSION_ADMIN, "service_account.update", op::write(update))
+            .asks_again_to("make or demote an admin")
             .about("Update a service account"),
         Route::delete(ONE, SESSION_ADMIN, "service_account.delete", op::write(delete))
             .about("Delete a service account with its keys"),

@@ -109,9 +109,6 @@ impl Search<'_> {
     }
 
     /// Adds what is called exactly so, however old it is: it is found by its key.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub fn exact(&mut self, text: &str, registries: &[Registry]) -> Result<()> {
         let key = text.trim().to_lowercase();
         let (view, caller, query) = (self.view, self.caller, self.query);
