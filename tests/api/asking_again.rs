@@ -12,6 +12,7 @@ use roadstead::store::engine::LoggedRedb;
 use roadstead::store::{Clock, Store, Tx, build_indexes, table_names};
 use serde_json::{Value, json};
 
+use crate::client::nostr::fresh_address;
 use crate::client::{Caller, Reply};
 use crate::fixture::{Fixture, Running, config};
 use crate::routes::all_routes;
@@ -53,6 +54,11 @@ fn with_password(acme: &Fixture) {
         tx.replace(&old, &User { password: made.clone(), ..old.clone() })
     };
     acme.store.write_blocking(Id::NIL, give).unwrap();
+}
+
+/// The same caller, at an address that no other test has: what is entered counts for it.
+fn from_elsewhere(caller: &Caller) -> Caller {
+    caller.with_fields(&[("X-Forwarded-For", &*fresh_address())])
 }
 
 fn confirm(acme: &Fixture, body: Value) -> Reply {
@@ -237,16 +243,17 @@ fn a_command_line_is_let_in_by_its_code_and_is_one_more_session() {
     finish().refused(400, "authorization_pending");
     finish().refused(400, "slow_down");
     let path = format!("/auth/device-sign-ins/{}", code.to_lowercase().replace('-', ""));
+    let member = from_elsewhere(&acme.member);
     let look = |caller: &Caller, path: &str| {
         caller.ask("POST", &format!("{path}/preview")).json(&json!({})).send()
     };
-    let shown = look(&acme.member, &path).ok();
+    let shown = look(&member, &path).ok();
     assert_eq!((&shown["userCode"], &shown["address"]), (&json!(code), &json!("198.51.100.7")));
     look(&acme.key, &path).refused(401, "session_required");
     look(anybody, &path).refused(401, "unauthenticated");
-    look(&acme.member, "/auth/device-sign-ins/BBBBBBBB").refused(404, "not_found");
+    look(&member, "/auth/device-sign-ins/BBBBBBBB").refused(404, "not_found");
 
-    let approve = |path: &str| acme.member.ask("POST", path).json(&json!({})).send();
+    let approve = |path: &str| member.ask("POST", path).json(&json!({})).send();
     approve(&format!("{path}/approve")).ok();
     approve(&format!("{path}/approve")).refused(404, "not_found");
     let token = finish().ok()["token"].clone();
@@ -268,12 +275,15 @@ fn a_command_line_is_let_in_by_its_code_and_is_one_more_session() {
 fn codes_are_not_tried_one_after_another() {
     let acme = Fixture::new();
     let path = "/auth/device-sign-ins/BBBBBBBB/preview";
-    let codes = (0..12)
-        .map(|_| acme.member.ask("POST", path).json(&json!({})).send().json()["code"].clone());
+    let address = fresh_address();
+    let fields = [("X-Forwarded-For", &*address)];
+    let [member, owner] = [&acme.member, &acme.owner].map(|one| one.with_fields(&fields));
+    let codes =
+        (0..12).map(|_| member.ask("POST", path).json(&json!({})).send().json()["code"].clone());
     let codes: Vec<_> = codes.collect();
     assert_eq!((&codes[0], &codes[11]), (&json!("not_found"), &json!("rate_limited")), "{codes:?}");
     // Nor by one account after another from the same address.
-    acme.owner.ask("POST", path).json(&json!({})).send().refused(429, "rate_limited");
+    owner.ask("POST", path).json(&json!({})).send().refused(429, "rate_limited");
 }
 
 #[test]
@@ -282,7 +292,7 @@ fn a_refused_command_line_is_told_so() {
     let ask = |path: &str, body: Value| acme.anonymous.ask("POST", path).json(&body).send();
     let begun = ask("/auth/device-sign-ins", json!({"client": "roadstead"})).ok();
     let deny = format!("/auth/device-sign-ins/{}/deny", begun["userCode"].as_str().unwrap());
-    acme.member.ask("POST", &deny).json(&json!({})).send().ok();
+    from_elsewhere(&acme.member).ask("POST", &deny).json(&json!({})).send().ok();
     let finish = json!({"deviceCode": begun["deviceCode"]});
     ask("/auth/device-sign-ins/finish", finish).refused(400, "access_denied");
     let unknown = json!({"deviceCode": "unknown"});

@@ -472,9 +472,10 @@ fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let (dan, _) = sign_in(first);
     works(&dan, "/auth/session/confirm", json!({"password": first}));
     let (line, refused) = (device(&anybody), device(&anybody));
-    works(&acme.member, &format!("{}/preview", line.0), json!({}));
-    works(&acme.member, &format!("{}/approve", line.0), json!({}));
-    works(&acme.member, &format!("{}/deny", refused.0), json!({}));
+    let member = acme.member.with_fields(&[address]);
+    works(&member, &format!("{}/preview", line.0), json!({}));
+    works(&member, &format!("{}/approve", line.0), json!({}));
+    works(&member, &format!("{}/deny", refused.0), json!({}));
     works(&anybody, "/auth/device-sign-ins/finish", json!({"deviceCode": line.1}));
     let app = App::turned_on(&dan, first);
     let asked = anybody.post("/auth/sign-in", json!({"email": email, "password": first}));

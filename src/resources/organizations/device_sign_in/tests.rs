@@ -81,7 +81,8 @@ fn a_command_line_is_signed_in_no_longer_than_who_lets_it_in() {
     let ada = with_password(&fixture, &fixture.owner);
     let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
     let Principal::Identity(by) = &who else { panic!("no session") };
-    let until = fixture.store.clock().now().plus_secs(SESSION_SECS);
+    let id = require_session(by);
+    let session = fixture.store.read_now(Id::NIL, |view| view.fetch::<Session>(&id)).unwrap();
     fixture.pass_secs(SESSION_SECS - 60);
     let (early, late) = (begun(&fixture).unwrap(), begun(&fixture).unwrap());
     for asked in [&early, &late] {
@@ -90,7 +91,7 @@ fn a_command_line_is_signed_in_no_longer_than_who_lets_it_in() {
     let made =
         require_session(&identity_of(&fixture.store, &polled(&fixture, &early).unwrap()).unwrap());
     let made = fixture.store.read_now(Id::NIL, |view| view.fetch::<Session>(&made)).unwrap();
-    assert_eq!((made.user, made.expires_at), (by.user, until));
+    assert_eq!((made.user, made.expires_at), (by.user, session.expires_at));
     fixture.pass_secs(60);
     assert_eq!(polled(&fixture, &late).err(), Some("expired_token"));
 }
