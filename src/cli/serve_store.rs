@@ -68,6 +68,9 @@ impl Serve {
         let must_exist = self.must_exist;
         let json = self.common.json;
         run(async move {
+            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
+            // Until it is served, much may wait for the database.
+            let opening = Shutdown::at_once()?;
             let listeners = self.tls.bind(&self.listening).await?;
             let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
             let (address, redirect) = (addresses[0], listeners.redirect_address());
@@ -92,9 +95,8 @@ impl Serve {
             name_admins(&store, &config).await?;
             let (leases, nodes) = (Some(engine.leases()), Some(engine.nodes()));
             let config = ServerConfig { leases, nodes, ..config };
-            // After all that may wait for the database: a signal kills until here, and stops from here on.
-            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             let server = Server::start_with(store.clone(), listeners, config, None)?;
+            opening.abort();
             let announced = Announced {
                 addresses: &addresses,
                 redirect,

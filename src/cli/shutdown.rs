@@ -7,6 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(feature = "postgres")]
+use tokio::task::JoinHandle;
 
 use super::failure::Failure;
 use crate::app::Server;
@@ -42,6 +44,18 @@ impl Shutdown {
     #[cfg(feature = "postgres")]
     pub(super) fn within(self, limit: Duration) -> Self {
         Shutdown { limit: Some(limit), ..self }
+    }
+
+    /// Has SIGTERM and Ctrl-C end the process at once, with exit code 1, until the task is aborted: while
+    /// nothing is served yet, and what is waited for may hang.
+    #[cfg(feature = "postgres")]
+    pub(super) fn at_once() -> Result<JoinHandle<()>, Failure> {
+        let mut signals = Shutdown { hangup: None, ..Shutdown::listen()? };
+        Ok(tokio::spawn(async move {
+            signals.recv().await;
+            tracing::info!("stopped before the store was served");
+            process::exit(1);
+        }))
     }
 
     /// The SIGHUPs, which do not stop the server any more.

@@ -1,7 +1,6 @@
 //! Stopping a server while its database hangs.
 
 use std::net::TcpListener;
-use std::os::unix::process::ExitStatusExt as _;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -66,6 +65,6 @@ fn a_signal_ends_a_server_that_still_waits_for_its_database() {
     let _asked = eventually("a connection", || database.accept().ok());
     kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
     let ended = server.wait().unwrap();
-    // By the signal: nothing is under way that would have to be ended.
-    assert_eq!(ended.signal(), Some(Signal::TERM.as_raw()), "{ended:?}");
+    // By its handler: in a container, as process 1, no signal without one ends it.
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
 }

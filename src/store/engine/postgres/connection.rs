@@ -161,22 +161,24 @@ impl Connector {
 }
 
 /// Opens a connection to the first host that accepts writes, at the first of its addresses that does: the
-/// one that was the right one last is tried before anything is looked up. One that was chosen is the only
-/// one that is tried: the one before it may accept connections as well, with what is old.
+/// one that was the right one last is tried before any other name is looked up, unless its own does not have
+/// that address any more. One that was chosen is the only one that is tried: the one before it may accept
+/// connections as well, with what is old.
 async fn open(
     url: &PostgresUrl,
     on_notification: Option<OnNotification>,
 ) -> Result<RawConnection, Failure> {
     let begun = Instant::now();
-    let Preferred { target: preferred, choice } = url.preferred();
+    let Preferred { target: preferred, choice } = url.preferred_now().await;
+    let preferred = preferred.filter(|one| url.is_one_place(*one));
     let mut opening = Opening { url, choice, on_notification, last: in_time() };
     if let Some((target, config)) = preferred.and_then(|one| Some((one, url.config_of(one)?))) {
         if let Some(opened) = opening.attempt(target, config, HOST_TIME).await {
             return Ok(opened);
         }
-        if choice > 0 {
-            return Err(opening.last);
-        }
+    }
+    if choice > 0 {
+        return Err(opening.last);
     }
     let mut lookups = url.lookups().into_iter();
     while let Some(lookup) = lookups.next() {

@@ -32,6 +32,9 @@ const _: () = assert!(FAILURE_TIMEOUT.as_secs() + OBSERVE_INTERVAL.as_secs() < 1
 /// A heartbeat that fails only after so long hangs. Locks are waited for as long.
 const HANG_TIME: Duration = Duration::from_secs(4);
 
+/// How often it is logged at most that another server has no row of this process.
+const WARNING_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -59,6 +62,8 @@ impl Heartbeat {
             heartbeat_at: Instant::now() + HEARTBEAT_INTERVAL,
             observe_at: Instant::now(),
             is_away: false,
+            committed_at: Instant::now(),
+            warned_at: None,
         };
         let thread = thread::Builder::new()
             .name("heartbeat".into())
@@ -85,6 +90,10 @@ struct HeartbeatLoop {
     observe_at: Instant,
     /// Whether the last time failed.
     is_away: bool,
+    /// When the last heartbeat was committed.
+    committed_at: Instant,
+    /// When it was logged last that another server has no row of this process.
+    warned_at: Option<Instant>,
 }
 
 impl HeartbeatLoop {
@@ -131,13 +140,18 @@ impl HeartbeatLoop {
                         _ => {}
                     }
                     let is_unreachable = matches!(failure, Failure::Unavailable(_));
+                    let is_lost = is_unreachable && self.committed_at.elapsed() >= HANG_TIME;
                     // An old primary can be reached, but waits for the standby that was promoted. And once
                     // one was chosen, nobody else looks for another.
-                    if (begun.elapsed() >= HANG_TIME || is_unreachable && shared.pool.choice() > 0)
-                        && let Err(Failure::Removed) = shared.look_elsewhere(&self.own)
+                    if (begun.elapsed() >= HANG_TIME || is_lost && shared.pool.choice() > 0)
+                        && shared.look_elsewhere(&self.own)
+                        && self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL)
                     {
-                        shared.removed();
-                        return;
+                        self.warned_at = Some(Instant::now());
+                        tracing::warn!(
+                            "another database server of the URL has no row of this server: it was removed \
+                             there, or that is another store; it goes on where it is"
+                        );
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(
@@ -172,7 +186,7 @@ impl HeartbeatLoop {
         Ok(())
     }
 
-    fn send(&self, shared: &Shared, connection: &mut Connection) -> Result<(), Failure> {
+    fn send(&mut self, shared: &Shared, connection: &mut Connection) -> Result<(), Failure> {
         let held = shared.held_lease();
         let (is_there, has_lease) =
             shared.own_transaction(connection, BEGIN_WRITE, |connection| {
@@ -181,6 +195,7 @@ impl HeartbeatLoop {
                 Ok((is_there, has_lease.unwrap_or(true)))
             })?;
         shared.note_committed();
+        self.committed_at = Instant::now();
         if let (false, Some(lease)) = (has_lease, &held) {
             shared.lost_lease(lease);
         }

@@ -31,20 +31,6 @@ impl Member {
         Ok(changed == 1)
     }
 
-    /// Writes a heartbeat of one that is not there, and removes it again: the commit writes, and leaves
-    /// nothing.
-    pub fn write_and_remove(&self, connection: &Connection) -> Result<(), Failure> {
-        let heartbeat = fresh();
-        let heartbeat: &[u8] = &heartbeat;
-        connection.change_once(
-            "INSERT INTO kv (tbl, key, value) VALUES ($1, $2, $3)",
-            &[&HEARTBEATS, &self.key, &heartbeat],
-        )?;
-        let removed = connection
-            .change_once("DELETE FROM kv WHERE tbl = $1 AND key = $2", &[&HEARTBEATS, &self.key]);
-        removed.map(drop)
-    }
-
     /// Removes its row with its heartbeat and its slots: no commit of it can succeed from here on.
     /// Returns whether the row was there.
     pub fn remove(&self, connection: &Connection) -> Result<bool, Failure> {

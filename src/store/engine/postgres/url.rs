@@ -17,6 +17,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the addresses of a name are looked up.
 const LOOKUP_TIME: Duration = Duration::from_secs(2);
 
+/// How long those of a name with a known address are: a heartbeat waits for a connection for two seconds, and
+/// is to reach that address while no name is answered.
+const KNOWN_LOOKUP_TIME: Duration = Duration::from_secs(1);
+
 /// A connection whose peer is gone is noticed after this time: a statement that waits is given up
 /// before that.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -143,6 +147,26 @@ impl PostgresUrl {
         *self.last()
     }
 
+    /// Does the same, after looking its name up: an address that the name does not have any more is
+    /// forgotten. While the name is not answered, the address stays.
+    pub(super) async fn preferred_now(&self) -> Preferred {
+        let preferred = self.preferred();
+        let Some(target @ Target { host, address: Some(address) }) = preferred.target else {
+            return preferred;
+        };
+        let Some(name) = self.config.get_hosts().get(host) else { return preferred };
+        let found = addresses(self.only(host, name), KNOWN_LOOKUP_TIME).await;
+        if found.is_empty() || found.contains(&address) {
+            return preferred;
+        }
+        let forgotten = Preferred { target: Some(Target { host, address: None }), ..preferred };
+        let mut last = self.last();
+        if last.choice == preferred.choice && last.target == Some(target) {
+            *last = forgotten;
+        }
+        forgotten
+    }
+
     /// Returns how to reach a target. Nothing is looked up for it, which may take long.
     pub(super) fn config_of(&self, target: Target) -> Option<Config> {
         let mut config = self.only(target.host, self.config.get_hosts().get(target.host)?);
@@ -170,7 +194,7 @@ impl PostgresUrl {
     /// holds up only those after it.
     pub(super) fn lookups(&self) -> Vec<Lookup> {
         let begin = |(host, config): (usize, Config)| {
-            let found = tokio::spawn(addresses(config.clone()));
+            let found = tokio::spawn(addresses(config.clone(), LOOKUP_TIME));
             Lookup { host, config, found }
         };
         self.each().into_iter().map(begin).collect()
@@ -284,11 +308,11 @@ impl PostgresUrl {
 }
 
 /// The addresses of the only host of `config`, if it is a name without one.
-async fn addresses(config: Config) -> Vec<IpAddr> {
+async fn addresses(config: Config, time: Duration) -> Vec<IpAddr> {
     let Some(name) = name_to_look_up(&config) else { return Vec::new() };
     let looked_up = tokio::net::lookup_host((name, 0));
     // If it fails, the driver looks again, and says why.
-    let Ok(Ok(found)) = tokio::time::timeout(LOOKUP_TIME, looked_up).await else {
+    let Ok(Ok(found)) = tokio::time::timeout(time, looked_up).await else {
         return Vec::new();
     };
     let mut addresses = Vec::new();
@@ -442,6 +466,20 @@ mod tests {
         }
         let named = Target { host: 0, address: None };
         assert!(!url.is_one_place(named), "each time it may be another of its addresses");
+    }
+
+    #[tokio::test]
+    async fn an_address_is_forgotten_that_its_name_does_not_have_any_more() {
+        let url = PostgresUrl::parse("postgres://a:b@localhost:1,nowhere.invalid:2/c").unwrap();
+        let at = |host, address: [u8; 4]| Target { host, address: Some(address.into()) };
+        for kept in [at(0, [127, 0, 0, 1]), at(1, [192, 0, 2, 7])] {
+            assert!(url.prefer(kept, 0));
+            assert_eq!(url.preferred_now().await.target, Some(kept));
+        }
+        assert!(url.prefer(at(0, [192, 0, 2, 7]), 0));
+        let forgotten = Target { host: 0, address: None };
+        assert_eq!(url.preferred_now().await.target, Some(forgotten));
+        assert_eq!(url.preferred().target, Some(forgotten));
     }
 
     #[tokio::test]
