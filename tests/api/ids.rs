@@ -92,6 +92,9 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         "registryRef": slug, "artifactType": "prompt", "draftVersion": "1.1.0", "body": "x",
     });
     let draft = owner.post(&format!("/prompts/{prompt}/drafts"), draft).id();
+    let input = format!("input-{suffix}");
+    let new = json!({"registryRef": slug, "name": input});
+    owner.post(&format!("/prompts/{prompt}/inputs"), new).ok();
     let deployment = json!({
         "agentIds": [stable_key], "promptName": prompt, "version": "1.0.0", "provider": "p",
         "environment": slug, "registryRef": slug,
@@ -155,6 +158,7 @@ fn full(acme: &Fixture, suffix: &str) -> BTreeMap<&'static str, String> {
         ("registryRef", registry),
         ("promptName", prompt),
         ("draftId", draft),
+        ("inputName", input),
         ("userId", acme.member_id.clone()),
         ("version", "1".into()),
     ]);
@@ -178,10 +182,12 @@ fn ids_of_another_organization_are_not_found() {
         let names = names_of(&route);
         // The usage of a variable, and the price of a model, are by a name that another organization may
         // use too.
-        // Agents outside name organizations and teams by their slugs.
+        // Agents outside name organizations and teams by their slugs. The code of a command line is of no
+        // organization.
         if names.is_empty()
             || names == ["variableName"]
             || names == ["model"]
+            || names == ["userCode"]
             || route.policy.is_signed()
         {
             continue;
