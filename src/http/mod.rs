@@ -59,7 +59,7 @@ pub use response_body::{BodyAborted, ResponseBody};
 pub use router::{Match, Router};
 pub use server::serve;
 pub use site::{Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest, wants_html};
-pub use sse::{event_stream, text_events};
+pub use sse::{event_stream, failed_events, text_events};
 pub use tls::{CertificateFacts, Challenges, Pair, PairProblem, ServerTls};
 
 #[cfg(test)]

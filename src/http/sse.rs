@@ -118,6 +118,14 @@ async fn send_text(mut text: TextStream, events: Events) {
     }
 }
 
+/// The events of a text that cannot be had: the error alone.
+pub fn failed_events(error: &Error) -> mpsc::Receiver<Result<Bytes, BodyAborted>> {
+    let (events, body) = mpsc::channel(1);
+    // There is room for one.
+    let _ = events.try_send(Ok(last_frame(error)));
+    body
+}
+
 /// The first frame has no data, so that it is no event; its id is that of the last event nevertheless, for
 /// who connects again before one has come.
 fn first_frame(begin: Option<&str>) -> Bytes {

@@ -264,5 +264,5 @@ fn a_protected_label_is_explained_as_its_move_is_decided() {
     let assigned = json!({"registryId": id});
     acme.owner.post(&format!("/governance/policies/{policy}/assignments"), assigned).ok();
     assert_eq!(last("&label=staging"), (false, of_label, json!("protection_required")));
-    ask("&label=production", "artifact.list").invalid(&["label"]);
+    assert_eq!(ask("&label=production", "artifact.list").ok()["allowed"], true);
 }

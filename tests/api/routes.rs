@@ -402,7 +402,9 @@ fn the_smallest_body_of_every_schema_is_accepted() {
     for route in all_routes() {
         let reply = ask_sample(&fitting(&acme.owner, &route), &route);
         let context = format!("{}: {} {}", route.name, sample(&route), reply.text());
-        assert_ne!(reply.status, 400, "{context}");
+        // A code that nobody was given is no malformed body; RFC 8628 has 400 for it all the same.
+        let is_unknown_code = reply.status == 400 && reply.json()["code"] == "expired_token";
+        assert!(reply.status != 400 || is_unknown_code, "{context}");
     }
 }
 
@@ -456,7 +458,14 @@ fn no_route_fails_internally_on_random_input() {
                 fields[&name] = value.clone();
                 let path = path_with(&route, &BTreeMap::new());
                 let reply = ask(&caller, &route, &path, &fields);
-                assert!(reply.status < 500, "{} {name} {value}: {}", route.name, reply.text());
+                // What a model fails at is no fault of the server.
+                let is_outside = route.name == "prompt.try" && reply.status == 502;
+                assert!(
+                    reply.status < 500 || is_outside,
+                    "{} {name} {value}: {}",
+                    route.name,
+                    reply.text()
+                );
                 if reply.status >= 400 {
                     reply.problem();
                 }

@@ -161,7 +161,7 @@ fn assets_are_compressed_and_kept_and_small() {
             assert!(packed.reply.body.len() < plain.reply.body.len());
         }
         // The editor has three modules of its own.
-        let most = if path.ends_with("/edit") { 52_000 } else { 46_000 };
+        let most = if path.ends_with("/edit") { 52_000 } else { 50_000 };
         assert!(bytes < most, "{bytes} bytes of assets of {path}");
     }
     assert_eq!(ada.get("/assets/console.000000000000.css").status, 404);

@@ -10,10 +10,12 @@ function element(name, text) {
 if (input) {
   const list = document.createElement("ul");
   list.className = "plain-list";
-  list.setAttribute("role", "status");
   const hint = element("p", "Or drop them on this page.");
   hint.className = "hint";
-  input.after(hint, list);
+  const said = document.createElement("div");
+  said.setAttribute("role", "status");
+  said.append(list);
+  input.after(hint, said);
   const say = () => list.replaceChildren(...[...input.files].map((file) => element("li", file.name)));
   input.addEventListener("change", say);
   document.addEventListener("dragover", (event) => {

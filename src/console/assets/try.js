@@ -66,20 +66,11 @@ async function read(response) {
   if (!isOver) problem("The connection broke off.");
 }
 
-// Shows the page that says why it was refused.
-async function show(response) {
-  // To sign in, for example: nothing was asked.
+// What is no stream: to sign in, for example; nothing was asked.
+function show(response) {
   if (response.redirected) return location.assign(response.url);
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const main = page.getElementById("main");
-  if (!main) return problem(`The server refuses it (status ${response.status}).`);
-  document.title = page.title;
-  const shown = document.getElementById("main");
-  shown.replaceChildren(...document.importNode(main, true).childNodes);
-  shown.dispatchEvent(new Event("changed", { bubbles: true }));
-  start();
-  // The summary of problems is read first.
-  shown.querySelector(".problems")?.focus();
+  answer.replaceChildren();
+  problem(`The server refuses it (status ${response.status}).`);
 }
 
 async function ask(event) {
@@ -95,7 +86,7 @@ async function ask(event) {
     const headers = { Accept: "text/event-stream, text/html" };
     const response = await fetch(form.action, { method: "POST", body: fields, headers, signal: asking.signal });
     if (!response.headers.get("content-type")?.startsWith("text/event-stream")) {
-      await show(response);
+      show(response);
       return;
     }
     await read(response);

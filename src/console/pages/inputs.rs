@@ -104,6 +104,8 @@ fn in_registry(visit: &Visit, _: &Value, body: &mut Value) {
 
 async fn new(visit: &Visit) -> Result<FormPage> {
     let place = Place::of(visit);
+    // Who may not use the registry is told that, and not what else is wrong.
+    visit.api.get::<Value>(&format!("/registries/{}", segment(visit.param(1))), &[]).await?;
     let name = Field::text("name", "Name").hint("Words of a-z and 0-9, joined by hyphens.");
     let fields = std::iter::once(name).chain(fields()).collect();
     let form = Form::create(&api_path(&place), fields, "Add")

@@ -18,7 +18,7 @@ use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
-use crate::http::text_events;
+use crate::http::{failed_events, text_events};
 
 /// Its path, and what answers it.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/try")
@@ -201,6 +201,16 @@ fn request(visit: &Visit, place: &Place) -> Value {
     body
 }
 
+/// A refusal as one sentence, its problems included.
+fn told(error: Error) -> Error {
+    let problems = error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message));
+    let problems: Vec<_> = problems.collect();
+    if problems.is_empty() {
+        return error;
+    }
+    Error::new(error.kind(), error.code(), sentence(&problems.join("; ")))
+}
+
 async fn ask(visit: &Visit) -> Result<Reply> {
     if is_brought(visit) {
         return show(visit, None, None).await;
@@ -214,7 +224,8 @@ async fn ask(visit: &Visit) -> Result<Reply> {
     if visit.form.sent("stream").is_some() {
         return match visit.api.post_for_text(&path, body).await {
             Ok(text) => Ok(Reply::events(text_events(text))),
-            Err(error) => show(visit, visit.failed(error)?, None).await,
+            // A script makes no page of a text that it has.
+            Err(error) => Ok(Reply::events(failed_events(&told(error)))),
         };
     }
     match visit.api.post(&path, body).await {

@@ -219,9 +219,9 @@ fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
             .map_err(|error| error.below(name))
     };
     let sides = [side("left", &input.left)?, side("right", &input.right)?];
+    let values = values(view, req.caller(), input.environment.as_deref())?;
     let cases = selected(cases_of(view, &of)?, input.inputs.as_deref())?;
     let provider = llm_providers::chosen(view, input.llm_provider_id)?;
-    let values = values(view, req.caller(), input.environment.as_deref())?;
     let scorers = match input.judges {
         Some(false) => Vec::new(),
         _ => governance::scorers(view, registry.id)?,

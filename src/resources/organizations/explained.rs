@@ -47,7 +47,7 @@ struct AccessQuestion {
     /// With `resourceId`: what they would do it to, or what that belongs to.
     resource_type: Option<ResourceType>,
     resource_id: Option<Id<Granted>>,
-    /// With a registry: the label that they would move there.
+    /// With a registry and an action on labels: the label that they would move there.
     label: Option<Label>,
 }
 
@@ -58,12 +58,6 @@ impl Input for AccessQuestion {
         }
         if self.resource_type.is_some() != self.resource_id.is_some() {
             issues.push(Issue::new("resourceId", "must be sent together with resourceType"));
-        }
-        if self.label.is_some() && self.resource_type != Some(ResourceType::Registry) {
-            issues.push(Issue::new("label", "takes resourceType registry: of which registry?"));
-        }
-        if self.label.is_some() && !self.action.starts_with("artifact_label.") {
-            issues.push(Issue::new("label", "takes the action artifact_label.move or .delete"));
         }
     }
 }
@@ -204,7 +198,9 @@ fn explain(
     if let Some(subject) = subject {
         let title = rule_of_grant(view, subject, by_rules.as_ref())?;
         rules.push(grant_rule(subject, &caller, is_public, title)?);
-        if let (Some(registry), Some(label)) = (&subject.registry, &question.label) {
+        if let (Some(registry), Some(label)) = (&subject.registry, &question.label)
+            && question.action.starts_with("artifact_label.")
+        {
             rules.push(label_rule(movable(view, &caller, registry, label))?);
         }
     }

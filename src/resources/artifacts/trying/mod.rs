@@ -15,7 +15,7 @@ pub use subject::{Subject, Tried, subject};
 use super::draft::Draft;
 use super::id::ArtifactId;
 use super::label_history::audited_artifact;
-use super::prompts::fill;
+use super::prompts::{fill, variables_of};
 use crate::api::{
     Exchange, Heard, Input, OrgSource, Output, Prepared, Req, Resource, ResourceRef, Route, op,
 };
@@ -149,6 +149,9 @@ pub(super) fn prepare(view: &View, req: &Req<String, TryRequest>) -> Result<Prep
     let input = &req.input;
     let registry = registries::require_usable(view, req.caller(), &input.registry_ref)?;
     let id = ArtifactId::parse(&registry, input.artifact_type, &req.params)?;
+    if let Some(environment) = &input.environment {
+        variables_of(view, req.caller(), environment)?;
+    }
     let provider = llm_providers::chosen(view, input.llm_provider_id)?;
     let model = input.model.as_deref().map(String::from).or_else(|| provider.model());
     let tried = Tried {

@@ -172,10 +172,10 @@ async fn open(
     let Preferred { target: preferred, choice } = url.preferred_now().await;
     let preferred = preferred.filter(|one| url.is_one_place(*one));
     let mut opening = Opening { url, choice, on_notification, last: in_time() };
-    if let Some((target, config)) = preferred.and_then(|one| Some((one, url.config_of(one)?))) {
-        if let Some(opened) = opening.attempt(target, config, HOST_TIME).await {
-            return Ok(opened);
-        }
+    if let Some((target, config)) = preferred.and_then(|one| Some((one, url.config_of(one)?)))
+        && let Some(opened) = opening.attempt(target, config, HOST_TIME).await
+    {
+        return Ok(opened);
     }
     if choice > 0 {
         return Err(opening.last);
