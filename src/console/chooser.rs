@@ -91,7 +91,8 @@ impl Frame {
 pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let found = match wanted.kind {
         Kind::Version => versions(visit, wanted).await,
-        _ if wanted.text.is_empty() || is_foreign(visit, wanted) => newest(visit, wanted).await,
+        _ if is_foreign(visit, wanted) => Ok(Vec::new()),
+        _ if wanted.text.is_empty() => newest(visit, wanted).await,
         _ => named(visit, wanted).await,
     };
     match found {
@@ -114,7 +115,7 @@ fn parts(registry: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Whether the registry is of another organization, in which nothing is searched.
+/// Whether the registry is of another organization, of which the console shows nothing.
 fn is_foreign(visit: &Visit, wanted: &Wanted<'_>) -> bool {
     let own = &visit.member().org_slug;
     parts(wanted.registry).0.is_some_and(|organization| organization != own)
@@ -164,15 +165,8 @@ async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
         }
         query.extend([("registryRef", registry), ("artifactType", "prompt")]);
     }
-    let mut list: List<Value> = visit.api.get(path, &query).await?;
+    let list: List<Value> = visit.api.get(path, &query).await?;
     let of = |item: &Value, name: &str| field::text_of(&item[name]);
-    if kind == Kind::Prompt && !text.is_empty() {
-        // Of another organization: nothing searches there, and an older one is found by its whole name alone.
-        query.push(("promptName", text));
-        let exact: List<Value> = visit.api.get(path, &query).await?;
-        list.items.retain(|item| of(item, value) != text);
-        list.items = exact.items.into_iter().chain(list.items).collect();
-    }
     let all = list.items.iter().map(|item| choice(visit, kind, &of(item, value), &of(item, label)));
     Ok(all.filter(|one| one.value.starts_with(text)).collect())
 }

@@ -295,38 +295,10 @@ fn what_can_be_done_is_found_by_those_who_may_and_leads_there() {
     vera.get("/o/acme/search?q=promote+release").hides("Promote release-notes");
 }
 
-/// A public registry of another organization, with 23 prompts of which `zz-first` is the oldest.
-fn elsewhere(server: &Running) {
-    server.add("ben", "member");
-    let body = json!({"slug": "globex", "name": "Globex"});
-    server.api("ben@acme.test").ask("POST", "/organizations").json(&body).send().ok();
-    let globex = server.api("ben@acme.test").about("globex");
-    let open = json!({"slug": "open", "name": "Open", "visibility": "public"});
-    globex.post("/registries", open).ok();
-    let names = (0..22).map(|n| format!("prompt-{n}"));
-    for name in ["zz-first".to_string()].into_iter().chain(names) {
-        let body = json!({"registryRef": "open", "artifactType": "prompt", "name": name,
-            "version": "1.0.0", "source": "Text."});
-        globex.post("/registries/artifacts", body).ok();
-    }
-}
-
-#[test]
-fn of_a_registry_of_others_an_old_prompt_is_found_by_its_whole_name() {
-    let server = Running::new();
-    elsewhere(&server);
-    let ada = server.signed_in("ada@acme.test");
-    let of = |text: &str| choices(&ada, &format!("kind=prompt&registry=globex%2Fopen&q={text}"));
-    assert_eq!(of("").len(), 20);
-    assert_eq!(of("zz-first"), ["zz-first"]);
-    assert_eq!(of("zz-none"), [""; 0]);
-}
-
 #[test]
 fn a_deployment_keeps_the_registry_that_it_was_opened_for_wherever_it_is() {
     let server = Running::new();
     server.deployable(&["scribe"], json!(null));
-    elsewhere(&server);
     let ada = server.signed_in("ada@acme.test");
     let form = ada.get(&format!("{DEPLOY}?agent=scribe&registry=globex%2Fopen&prompt=zz-first"));
     assert_eq!(form.field(DEPLOY, "registryRef"), "globex/open");

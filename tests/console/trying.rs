@@ -112,8 +112,9 @@ fn the_script_is_answered_with_events() {
     assert_eq!(stream.reply.header("content-type"), Some("text/event-stream"));
     model.next();
     let refused = ada.send(&page, TRY, &[("stream", "yes"), ("version", "9.0.0")]);
-    assert_eq!(refused.status, 404);
-    assert_eq!(refused.reply.header("content-type"), Some("text/html; charset=utf-8"));
+    assert_eq!(refused.reply.header("content-type"), Some("text/event-stream"));
+    let said = refused.reply.text();
+    assert!(said.starts_with("event: error\n") && said.contains("not_found"), "{said}");
     assert!(model.is_idle());
 }
 

@@ -208,7 +208,7 @@ fn told(error: Error) -> Error {
     if problems.is_empty() {
         return error;
     }
-    Error::new(error.kind(), error.code(), sentence(&problems.join("; ")))
+    Error::new(error.kind(), "invalid_request", sentence(&problems.join("; ")))
 }
 
 async fn ask(visit: &Visit) -> Result<Reply> {
