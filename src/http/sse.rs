@@ -119,10 +119,10 @@ async fn send_text(mut text: TextStream, events: Events) {
 }
 
 /// The events of a text that cannot be had: the error alone.
-pub fn failed_events(error: &Error) -> mpsc::Receiver<Result<Bytes, BodyAborted>> {
+pub fn failed_events(code: &str, message: &str) -> mpsc::Receiver<Result<Bytes, BodyAborted>> {
     let (events, body) = mpsc::channel(1);
     // There is room for one.
-    let _ = events.try_send(Ok(last_frame(error)));
+    let _ = events.try_send(Ok(error_frame(code, message)));
     body
 }
 
@@ -142,6 +142,10 @@ fn frame(event: &str, taken: &TakenItem) -> Bytes {
 /// The last event of a stream that ends with an error: the credential was revoked, or the resource
 /// deleted.
 fn last_frame(error: &Error) -> Bytes {
-    let data = json!({"code": error.code(), "message": error.message()});
+    error_frame(error.code(), error.message())
+}
+
+fn error_frame(code: &str, message: &str) -> Bytes {
+    let data = json!({"code": code, "message": message});
     Bytes::from(format!("event: error\ndata: {data}\n\n"))
 }

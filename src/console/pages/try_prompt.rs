@@ -202,13 +202,10 @@ fn request(visit: &Visit, place: &Place) -> Value {
 }
 
 /// A refusal as one sentence, its problems included.
-fn told(error: Error) -> Error {
+fn told(error: &Error) -> String {
     let problems = error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message));
     let problems: Vec<_> = problems.collect();
-    if problems.is_empty() {
-        return error;
-    }
-    Error::new(error.kind(), "invalid_request", sentence(&problems.join("; ")))
+    if problems.is_empty() { error.message().into() } else { sentence(&problems.join("; ")) }
 }
 
 async fn ask(visit: &Visit) -> Result<Reply> {
@@ -225,7 +222,7 @@ async fn ask(visit: &Visit) -> Result<Reply> {
         return match visit.api.post_for_text(&path, body).await {
             Ok(text) => Ok(Reply::events(text_events(text))),
             // A script makes no page of a text that it has.
-            Err(error) => Ok(Reply::events(failed_events(&told(error)))),
+            Err(error) => Ok(Reply::events(failed_events(error.code(), &told(&error)))),
         };
     }
     match visit.api.post(&path, body).await {
