@@ -73,7 +73,10 @@ mod tests {
             let attribute =
                 attribute.map(|(name, _)| name.rsplit([' ', '\n']).next().unwrap_or(""));
             let is_field = match attribute {
-                Some(name) => ["value", "name", "data-copy", "data-value"].contains(&name),
+                Some(name) => {
+                    ["value", "name", "data-copy", "data-value", "data-choose", "data-from"]
+                        .contains(&name)
+                }
                 None => before
                     .rfind("<textarea")
                     .is_some_and(|at| !before[at..].contains("</") && before.ends_with(">\n")),

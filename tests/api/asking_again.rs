@@ -58,7 +58,7 @@ fn with_password(acme: &Fixture) {
 
 /// The same caller, at an address that no other test has: what is entered counts for it.
 fn from_elsewhere(caller: &Caller) -> Caller {
-    caller.with_fields(&[("X-Forwarded-For", &*fresh_address())])
+    caller.with_more_fields(&[("X-Forwarded-For", &*fresh_address())])
 }
 
 fn confirm(acme: &Fixture, body: Value) -> Reply {
@@ -277,7 +277,7 @@ fn codes_are_not_tried_one_after_another() {
     let path = "/auth/device-sign-ins/BBBBBBBB/preview";
     let address = fresh_address();
     let fields = [("X-Forwarded-For", &*address)];
-    let [member, owner] = [&acme.member, &acme.owner].map(|one| one.with_fields(&fields));
+    let [member, owner] = [&acme.member, &acme.owner].map(|one| one.with_more_fields(&fields));
     let codes =
         (0..12).map(|_| member.ask("POST", path).json(&json!({})).send().json()["code"].clone());
     let codes: Vec<_> = codes.collect();

@@ -60,6 +60,12 @@ impl Caller {
         Caller { fields: fields.collect(), ..self.clone() }
     }
 
+    /// The same client with these header fields besides.
+    pub fn with_more_fields(&self, fields: &[(&str, &str)]) -> Self {
+        let more = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Caller { fields: self.fields.iter().cloned().chain(more).collect(), ..self.clone() }
+    }
+
     /// The same client for another organization.
     pub fn about(&self, org: &str) -> Self {
         Caller { org: org.into(), ..self.clone() }

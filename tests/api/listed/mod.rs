@@ -472,7 +472,7 @@ fn each_route_of_oneself_and_of_agents_outside_can_succeed() {
     let (dan, _) = sign_in(first);
     works(&dan, "/auth/session/confirm", json!({"password": first}));
     let (line, refused) = (device(&anybody), device(&anybody));
-    let member = acme.member.with_fields(&[address]);
+    let member = acme.member.with_more_fields(&[address]);
     works(&member, &format!("{}/preview", line.0), json!({}));
     works(&member, &format!("{}/approve", line.0), json!({}));
     works(&member, &format!("{}/deny", refused.0), json!({}));

@@ -77,7 +77,8 @@ fn what_was_cut_off_or_failed_is_no_answer_and_is_logged_as_that() {
     assert_eq!(refusal.code(), "llm_provider_failed");
     answered(&mut trial, &[json!({"error": "busy, sk-secret-1"})]);
     let refusal = concluded(&fixture, &trial).unwrap_err();
-    assert_eq!(refusal.message(), "LLM provider \"Ours\": it fails", "a member is told no more");
+    assert!(refusal.message().starts_with("LLM provider \"Ours\": it "), "{refusal}");
+    assert!(!refusal.message().contains("busy"), "a member is told no more");
     let detail = trial.audited().detail.unwrap();
     assert!(detail.starts_with("text ") && detail.ends_with(", no whole answer"), "{detail}");
     assert!(!detail.contains("Other"));
