@@ -74,8 +74,7 @@ mod tests {
                 attribute.map(|(name, _)| name.rsplit([' ', '\n']).next().unwrap_or(""));
             let is_field = match attribute {
                 Some(name) => {
-                    ["value", "name", "data-copy", "data-value", "data-choose"]
-                        .contains(&name)
+                    ["value", "name", "data-copy", "data-value", "data-choose"].contains(&name)
                 }
                 None => before
                     .rfind("<textarea")
