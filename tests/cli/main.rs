@@ -16,7 +16,7 @@ mod process;
 mod receiver;
 mod search;
 mod shelf;
-#[allow(dead_code)]
+#[allow(dead_code)] // A part of each is enough here.
 #[path = "../console/visitor.rs"]
 mod visitor;
 #[path = "../api/sites.rs"]

@@ -298,7 +298,7 @@ fn label_changes_are_approved_denied_and_cancelled_by_their_ids() {
     let approvals = json!({"approverIds": [me["id"]]});
     let protection = json!({"minRole": "member", "approvals": approvals});
     session.put("/registries/main/protected-labels/production", protection).ok();
-    let key = json!({"name": "gate", "access": ["label:decide", "artifact:read"],
+    let key = json!({"name": "gate", "access": ["label:decide", "artifact:read", "deployment:decide"],
         "allowApproveAs": true});
     let key = session.post("/api-keys", key).ok()["key"].clone();
     let asked = |version: &str| {

@@ -197,7 +197,7 @@ const STEPS: &[(Step, &str, &str, &str)] = &[
 ];
 
 /// Routes with secrets that run before the [`STEPS`], in [`Tried::begin`].
-const BEFORE: [&str; 10] = [
+const BEFORE: [&str; 13] = [
     "POST /setup",
     "POST /auth/sign-in",
     "POST /auth/invitations/preview",
@@ -208,6 +208,9 @@ const BEFORE: [&str; 10] = [
     "POST /auth/second-factor/confirm",
     "POST /auth/sign-in/code",
     "POST /auth/second-factor/off",
+    "POST /auth/session/confirm",
+    "POST /auth/device-sign-ins",
+    "POST /auth/device-sign-ins/finish",
 ];
 
 /// A route whose secret is stored nowhere: it is derived from a key of the installation.
@@ -215,8 +218,15 @@ const DERIVED: &str = "POST /notifications/recipients/confirm";
 
 /// Routes whose secrets come from a provider of sign-ins: tests/console/provider_sign_in.rs has one. The session
 /// is kept as any other, and what a browser keeps meanwhile is not kept here.
-const OF_PROVIDER: [&str; 3] =
-    ["POST /auth/providers/begin", "POST /auth/providers/finish", "POST /auth/links"];
+const OF_PROVIDER: [&str; 4] = [
+    "POST /auth/providers/begin",
+    "POST /auth/providers/finish",
+    "POST /auth/providers/end",
+    "POST /auth/links",
+];
+
+/// A route with a field that sounds like a secret and is a number: `maxTokens`.
+const COUNTED: &str = "POST /prompts/{promptName}/try";
 
 /// Parts of the names of fields that hold secrets.
 const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "token"];
@@ -245,7 +255,7 @@ fn every_secret_of_the_api_is_covered() {
         .filter(|(step, ..)| *step != Plain)
         .map(|(_, method, path, _)| format!("{method} {path}"))
         .chain(BEFORE.map(String::from))
-        .chain([DERIVED.into()])
+        .chain([DERIVED.into(), COUNTED.into()])
         .chain(OF_PROVIDER.map(String::from))
         .collect();
     let routes = resources::routes();
@@ -332,6 +342,20 @@ fn guard(anonymous: &Caller, email: &str, password: &str) -> GuardedBy {
     }
 }
 
+/// Lets a command line in; its code and its session.
+fn let_in(anonymous: &Caller, who: &Caller, password: &str) -> [String; 2] {
+    let text = |reply: &Value, field: &str| reply[field].as_str().unwrap().to_string();
+    let asked = json!({"client": "roadstead on a laptop"});
+    let asked = anonymous.post("/auth/device-sign-ins", asked).ok();
+    let code = text(&asked, "deviceCode");
+    who.post("/auth/session/confirm", json!({"password": password})).ok();
+    let path = format!("/auth/device-sign-ins/{}/approve", text(&asked, "userCode"));
+    who.post(&path, json!({})).ok();
+    let finished = anonymous.post("/auth/device-sign-ins/finish", json!({"deviceCode": code}));
+    let session = text(&finished.ok(), "token");
+    [code, session]
+}
+
 impl Tried {
     /// Sets a server up, with a session of the owner and an invited user who accepts.
     fn begin() -> Self {
@@ -370,6 +394,7 @@ impl Tried {
         let their_new_password = "a horse of no colour at all";
         let body = json!({"token": reset, "newPassword": their_new_password});
         anonymous.post("/auth/password/reset", body).ok();
+        let [line, line_session] = let_in(&anonymous, &ada, PASSWORD);
         let guarded = guard(&anonymous, "cy@acme.test", their_new_password);
         let open_reset =
             ada.post(&format!("/organizations/members/{cy}/password-reset"), json!({}));
@@ -391,6 +416,8 @@ impl Tried {
             Secret::text("an invitation", &invitation),
             Secret::text("the password of who accepted", their_password),
             Secret::text("the session of who accepted", &their_session),
+            Secret::text("the code of a command line", &line),
+            Secret::text("the session of a command line", &line_session),
             Secret::text("the secret of a second factor", &guarded.secret),
             Secret::text("a recovery code", &guarded.recovery_code),
             Secret::text("the challenge of a sign-in", &guarded.challenge),

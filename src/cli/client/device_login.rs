@@ -60,7 +60,8 @@ pub fn wait(api: &Api, begun: &Begun) -> Result<String, Failure> {
     ));
     let (clock, mut pause) = (Clock::system(), begun.pause_secs);
     loop {
-        api.block_on(tokio::time::sleep(Duration::from_secs(pause)));
+        // Made within the runtime: it needs its clock.
+        api.block_on(async { tokio::time::sleep(Duration::from_secs(pause)).await });
         let body = json!({"deviceCode": begun.device_code});
         match api.send(Method::Post, &format!("{PATH}/finish"), &body) {
             Ok(session) => return Ok(session["token"].as_str().unwrap_or_default().into()),

@@ -180,13 +180,8 @@ fn request(visit: &Visit, place: &Place) -> Value {
     let mut body = json!({
         "registryRef": place.registry, "artifactType": place.kind, "variables": variables,
     });
-    for (name, field) in [
-        ("environment", "environment"),
-        ("llmProviderId", "llmProviderId"),
-        ("model", "model"),
-        ("message", "message"),
-    ] {
-        if let Some(value) = visit.form.some(field) {
+    for name in ["environment", "llmProviderId", "model", "message"] {
+        if let Some(value) = visit.form.some(name) {
             body[name] = json!(value);
         }
     }

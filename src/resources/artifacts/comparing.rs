@@ -83,8 +83,8 @@ pub struct CompareRequest {
     inputs: Option<BoundedList<Slug, 1, 50>>,
     /// The LLM provider that answers; the default one if absent.
     llm_provider_id: Option<Id<LlmProvider>>,
-    /// The model that answers, and whose texts are taken where there are some; that of the provider if
-    /// absent.
+    /// The model that answers, and whose texts are taken where there are some; if absent that of the
+    /// provider, and the texts for every model.
     model: Option<Text<1, 200>>,
     /// An environment, by id or slug, that supplies the values which an input lacks.
     environment: Option<String>,

@@ -2,7 +2,7 @@
 //! (reference: registries-and-templates, "Inputs of a prompt").
 //!
 //! Who publishes writes them, since a policy may require them, and who may use the registry reads them; they
-//! are never public. They may come before the first version, for which a policy may require them, and go with the last one.
+//! are never public. They may come before the first version, and go with the last one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

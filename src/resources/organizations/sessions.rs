@@ -163,21 +163,16 @@ pub(super) fn begin_session_of(
     address: IpAddr,
     secs: i64,
 ) -> Result<Session> {
-    let (session, now) = (insert_session(tx, user, secs)?, tx.now());
+    let now = tx.now();
+    let session = insert_session_until(tx, user, now.plus_secs(secs))?;
     // As it is typed: accounts of before may have their domain in another form.
     let email = Email::parse(user.email.as_str()).unwrap_or_else(|_| user.email.clone());
     tx.put(&KnownSignInAddress { email, address: address_block(address).to_string(), at: now })?;
     Ok(session)
 }
 
-/// Creates a session of a user who is known to be who they are, wherever its requests come from, that lasts so
-/// long: at most as long as any.
-fn insert_session(tx: &mut Tx, user: &User, secs: i64) -> Result<Session> {
-    let until = tx.now().plus_secs(secs);
-    insert_session_until(tx, user, until)
-}
-
-/// Does the same with a session that ends no later than at a time.
+/// Creates a session of a user who is known to be who they are, wherever its requests come from, that ends no
+/// later than at a time, and lasts at most as long as any.
 pub(super) fn insert_session_until(tx: &mut Tx, user: &User, until: Time) -> Result<Session> {
     let now = tx.now();
     end_oldest_sessions(tx, user)?;

@@ -37,6 +37,11 @@ impl<'a> Artifact<'a> {
         self.api.list(path, &[&self.named(), more].concat(), limit)
     }
 
+    /// The same of a list that takes the organization.
+    pub fn list_in_org(&self, path: &str, more: Query, limit: usize) -> Result<Listed, Failure> {
+        self.api.first_in_org(path, &[&self.named(), more].concat(), limit)
+    }
+
     /// The text of a version, range or label, of none that of the newest, for this model or else for all.
     pub fn content(&self, version: Option<&str>, model: Option<&str>) -> Result<Value, Refusal> {
         let what = [("version", version), ("model", model)];

@@ -41,7 +41,8 @@ impl Changes {
         self.which.artifact.without_selector()?;
         let api = self.client.connect()?;
         let artifact = Artifact::of(&self.which, &api)?;
-        let listed = artifact.list(CHANGES, &[("state", self.state.as_deref())], self.limit)?;
+        let listed =
+            artifact.list_in_org(CHANGES, &[("state", self.state.as_deref())], self.limit)?;
         let head = ["LABEL", "FROM", "TO", "STATE", "CHANGE"];
         listed.show(self.client.json, head, "no label changes", |change| {
             cells(change, ["label", "from", "to", "state", "id"])
