@@ -70,7 +70,8 @@ impl Serve {
         run(async move {
             let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             // Until it is served, much may wait for the database.
-            let opening = Shutdown::at_once()?;
+            let opening =
+                Shutdown::at_once(0, "stopped before the store was served", tls.is_none())?;
             let listeners = self.tls.bind(&self.listening).await?;
             let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
             let (address, redirect) = (addresses[0], listeners.redirect_address());
@@ -120,6 +121,7 @@ impl Serve {
                 }
             };
             checking.abort();
+            let _again = Shutdown::at_once(1, "stopped before the store was closed", false)?;
             block_in_place(|| store.close());
             ended
         })

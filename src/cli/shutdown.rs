@@ -18,7 +18,7 @@ use crate::app::Server;
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// The signals that stop a server. They are registered before the server announces itself: until
-/// then a signal kills the process.
+/// then a signal kills the process, or ends it ([`Shutdown::at_once`]).
 pub(super) struct Shutdown {
     terminate: Signal,
     interrupt: Signal,
@@ -46,15 +46,20 @@ impl Shutdown {
         Shutdown { limit: Some(limit), ..self }
     }
 
-    /// Has SIGTERM and Ctrl-C end the process at once, with exit code 1, until the task is aborted: while
-    /// nothing is served yet, and what is waited for may hang.
+    /// Has SIGTERM, Ctrl-C and, if asked, SIGHUP end the process at once, with this exit code and line in the
+    /// log, until the task is aborted: where what is waited for may hang.
     #[cfg(feature = "postgres")]
-    pub(super) fn at_once() -> Result<JoinHandle<()>, Failure> {
-        let mut signals = Shutdown { hangup: None, ..Shutdown::listen()? };
+    pub(super) fn at_once(
+        code: i32,
+        said: &'static str,
+        by_hangup: bool,
+    ) -> Result<JoinHandle<()>, Failure> {
+        let mut signals = Shutdown::listen()?;
+        signals.hangup.take_if(|_| !by_hangup);
         Ok(tokio::spawn(async move {
             signals.recv().await;
-            tracing::info!("stopped before the store was served");
-            process::exit(1);
+            tracing::info!("{said}");
+            process::exit(code);
         }))
     }
 
@@ -91,6 +96,11 @@ impl Shutdown {
         let again = async {
             tokio::time::sleep(SAME_SIGNAL).await;
             self.recv().await;
+            if self.limit.is_some() {
+                // Closing the store would wait for what hangs.
+                tracing::warn!("stopped before requests in flight were answered");
+                process::exit(1);
+            }
             Err(Failure::Failed("stopped before requests in flight were answered".into()))
         };
         tokio::select! {

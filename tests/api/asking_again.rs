@@ -78,7 +78,10 @@ fn samples(running: &Running, acme: &Fixture) -> Vec<Sample> {
     let config =
         json!({"name": "h", "workflow": "webhook", "config": {"url": "http://127.0.0.1:9/"}});
     let channel = owner.post("/notifications/channels", config).id();
-    let account = owner.post("/organizations/service-accounts", json!({"name": "pipe"})).id();
+    let account = |role: &str| {
+        owner.post("/organizations/service-accounts", json!({"name": "pipe", "role": role})).id()
+    };
+    let (account, gone) = (account("member"), account("admin"));
     let (_, eve) = running.person(acme, "eve", Role::Owner);
     let user = Id::parse(&eve);
     let turn_on = move |tx: &mut Tx| {
@@ -128,6 +131,11 @@ fn samples(running: &Running, acme: &Fixture) -> Vec<Sample> {
             "PATCH /organizations/service-accounts/{serviceAccountId}",
             format!("/organizations/service-accounts/{account}"),
             json!({"role": "admin"}),
+        ),
+        (
+            "DELETE /organizations/service-accounts/{serviceAccountId}",
+            format!("/organizations/service-accounts/{gone}"),
+            Value::Null,
         ),
         (
             "PUT /organizations/sign-in",

@@ -56,15 +56,17 @@ fn a_stop_ends_within_the_time_of_the_unit_although_the_database_hangs() {
 
 #[test]
 fn a_signal_ends_a_server_that_still_waits_for_its_database() {
-    // It takes connections, and says nothing.
-    let database = TcpListener::bind("127.0.0.1:0").unwrap();
-    database.set_nonblocking(true).unwrap();
-    let url = format!("postgres://nobody@{}/nothing", database.local_addr().unwrap());
-    let mut opening = command(&url, "127.0.0.1:0");
-    let mut server = opening.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let _asked = eventually("a connection", || database.accept().ok());
-    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-    let ended = server.wait().unwrap();
-    // By its handler: in a container, as process 1, no signal without one ends it.
-    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    for signal in [Signal::TERM, Signal::HUP] {
+        // It takes connections, and says nothing.
+        let database = TcpListener::bind("127.0.0.1:0").unwrap();
+        database.set_nonblocking(true).unwrap();
+        let url = format!("postgres://nobody@{}/nothing", database.local_addr().unwrap());
+        let mut opening = command(&url, "127.0.0.1:0");
+        let mut server = opening.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let _asked = eventually("a connection", || database.accept().ok());
+        kill_process(Pid::from_child(&server), signal).unwrap();
+        let ended = server.wait().unwrap();
+        // By its handler: in a container, as process 1, no signal without one ends it.
+        assert_eq!(ended.code(), Some(0), "{signal:?}: {ended:?}");
+    }
 }

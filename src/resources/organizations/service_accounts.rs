@@ -181,6 +181,8 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, ServiceAccountPatch>) -> Result<Servi
 /// Its membership, keys and grants go with it.
 fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<Deleted> {
     let user = fetch(&tx.view(), req.params)?;
+    let membership: Membership = tx.fetch(&(user.id, tx.org()))?;
+    require_manager(req.caller(), &[membership.role], tx.now())?;
     remove(tx, &user)?;
     Ok(Deleted::new(user.id))
 }
@@ -208,6 +210,7 @@ fn routes() -> Vec<Route> {
             .asks_again_to("make or demote an admin")
             .about("Update a service account"),
         Route::delete(ONE, SESSION_ADMIN, "service_account.delete", op::write(delete))
+            .asks_again_to("remove an admin")
             .about("Delete a service account with its keys"),
     ]
 }

@@ -97,6 +97,23 @@ struct HeartbeatLoop {
 }
 
 impl HeartbeatLoop {
+    fn look_elsewhere(&mut self, shared: &Arc<Shared>) {
+        let choice = shared.pool.choice();
+        let is_unknown_elsewhere = shared.look_elsewhere(&self.own);
+        if shared.pool.choice() != choice {
+            // By a heartbeat that was committed there.
+            self.committed_at = Instant::now();
+        }
+        if is_unknown_elsewhere && self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL)
+        {
+            self.warned_at = Some(Instant::now());
+            tracing::warn!(
+                "another database server of the URL has no row of this server: it was removed there, or that \
+                 is another store; it goes on where it is"
+            );
+        }
+    }
+
     fn run(&mut self, shared: &Weak<Shared>, is_stopped: &AtomicBool) {
         loop {
             let next = self.heartbeat_at.min(self.observe_at);
@@ -143,15 +160,8 @@ impl HeartbeatLoop {
                     let is_lost = is_unreachable && self.committed_at.elapsed() >= HANG_TIME;
                     // An old primary can be reached, but waits for the standby that was promoted. And once
                     // one was chosen, nobody else looks for another.
-                    if (begun.elapsed() >= HANG_TIME || is_lost && shared.pool.choice() > 0)
-                        && shared.look_elsewhere(&self.own)
-                        && self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL)
-                    {
-                        self.warned_at = Some(Instant::now());
-                        tracing::warn!(
-                            "another database server of the URL has no row of this server: it was removed \
-                             there, or that is another store; it goes on where it is"
-                        );
+                    if begun.elapsed() >= HANG_TIME || is_lost && shared.pool.choice() > 0 {
+                        self.look_elsewhere(&shared);
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(
