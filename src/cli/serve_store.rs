@@ -65,8 +65,7 @@ impl Serve {
             tls: own_tls.clone(),
             ..self.config()?
         };
-        let must_exist = self.must_exist;
-        let json = self.common.json;
+        let (must_exist, json) = (self.must_exist, self.common.json);
         run(async move {
             let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
             // Until it is served, much may wait for the database.
