@@ -157,10 +157,12 @@ impl HeartbeatLoop {
                         _ => {}
                     }
                     let is_unreachable = matches!(failure, Failure::Unavailable(_));
-                    let is_lost = is_unreachable && self.committed_at.elapsed() >= HANG_TIME;
-                    // An old primary can be reached, but waits for the standby that was promoted. And once
-                    // one was chosen, nobody else looks for another.
-                    if begun.elapsed() >= HANG_TIME || is_lost && shared.pool.choice() > 0 {
+                    let is_lost = self.committed_at.elapsed() >= HANG_TIME;
+                    // An old primary can be reached, but waits for the standby that was promoted: a heartbeat
+                    // hangs, or fails at once, always, since it conflicts with a commit that waits. What cannot
+                    // be reached is looked for by connecting; but once one was chosen, nobody else does.
+                    let looks_by_itself = is_unreachable && shared.pool.choice() == 0;
+                    if begun.elapsed() >= HANG_TIME || is_lost && !looks_by_itself {
                         self.look_elsewhere(&shared);
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
