@@ -81,7 +81,7 @@ const WHOLE: &str = "python-of-the-whole";
 const WITHOUT: [&str; 4] = ["apiDocs", "modelDocs", "apiTests", "modelTests"];
 
 /// Java for a program that runs for seconds.
-const JAVA: &str = "-Xmx1g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
+const JAVA: &str = "-Xmx2g -XX:TieredStopAtLevel=1 -XX:+UseSerialGC";
 
 /// What openapi-generator has made, a folder for each language.
 static MADE: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {

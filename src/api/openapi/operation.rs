@@ -266,7 +266,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     }
     if route.operation.shape == Shape::Stream {
         let answer = schemas.output(output);
-        content["text/event-stream"] = json!({"schema": text_stream(schemas, answer)});
+        content["text/event-stream"] = json!({"schema": text_stream(answer)});
     }
     if route.operation.has_text {
         content["text/plain"] = json!({"schema": {"type": "string"}});
@@ -290,13 +290,12 @@ fn event_stream(event: &str, item: Value) -> Value {
 }
 
 /// A stream of the parts of a text, and of the answer at its end.
-fn text_stream(schemas: &mut Schemas, answer: Value) -> Value {
+fn text_stream(answer: Value) -> Value {
     let delta = json!({
         "type": "object",
         "properties": {"text": {"type": "string", "description": "The next part of the text."}},
         "required": ["text"],
     });
-    let delta = schemas.compose("TextDelta".into(), delta);
     json!({
         "type": "string",
         "description": "Server-sent events. Each part of the text is an event `delta` with `text` in its \
