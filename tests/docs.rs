@@ -2,6 +2,11 @@
 //! named in them exists.
 #![allow(clippy::unwrap_used)] // A test that cannot go on should stop.
 
+#[path = "docs/calls.rs"]
+mod calls;
+#[path = "docs/checks.rs"]
+mod checks;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -38,6 +38,7 @@ mod deployments;
 mod engines;
 mod filling;
 mod growth;
+mod http2_abuses;
 mod log;
 mod mcp;
 mod neighbours;
@@ -58,6 +59,7 @@ mod requests;
 mod rounds;
 mod schedules;
 mod search;
+mod secured;
 mod signatures;
 #[allow(dead_code)] // Tests need the rest.
 #[path = "../../tests/client/server_log.rs"]
@@ -67,6 +69,7 @@ mod server_log;
 mod sites;
 mod table;
 mod tls;
+mod tls_client;
 mod versions;
 mod waiting;
 mod wakes;
@@ -88,7 +91,7 @@ fn main() -> ExitCode {
     let quick = arguments.iter().any(|arg| arg == "--quick")
         || std::env::var("ROADSTEAD_BENCH_QUICK").is_ok_and(|quick| quick == "1");
     let full = arguments.iter().any(|arg| arg == "--full");
-    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 33] = [
+    let parts: [(&str, &dyn Fn() -> Vec<table::Row>); 34] = [
         ("commits", &|| commits::rows(quick)),
         ("reads", &reads::rows),
         ("writes", &writes::rows),
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         ("deployments", &|| deployments::rows(quick)),
         ("waiting", &waiting::rows),
         ("neighbours", &|| neighbours::rows(quick)),
+        ("neighbours-tls", &|| secured::rows(quick)),
         ("signatures", &signatures::rows),
         ("agent-index", &|| agent_index::rows(quick)),
         ("search", &|| search::rows(quick)),

@@ -2,6 +2,7 @@
 //! 99th percentile, and the memory of the server, which is a process of its own. Each is measured
 //! several times: of the percentiles the median counts, of the memory the highest.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -20,10 +21,11 @@ use crate::table::{Row, Target, time};
 const WRITE_LIMIT: Duration = Duration::from_millis(50);
 
 /// The most memory that the server may use.
-const MEMORY_LIMIT_MB: f64 = 256.0;
+pub const MEMORY_LIMIT_MB: f64 = 256.0;
 /// With 10,000 idle connections.
-const IDLE_LIMIT_MB: f64 = 300.0;
-const IDLE_CONNECTIONS: usize = 10_000;
+pub const IDLE_LIMIT_MB: f64 = 300.0;
+/// How many connections are idle.
+pub const IDLE_CONNECTIONS: usize = 10_000;
 
 /// The pause between two small writes: about what a team of agents does together.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -45,9 +47,14 @@ enum Neighbour {
 /// and so by whatever else the machine did then.
 const ROUNDS: usize = 3;
 
+/// How long an abuse goes on.
+pub fn abuse_time(quick: bool) -> Duration {
+    if quick { QUICK_TIME } else { TIME }
+}
+
 /// Measures all abuses, each round on a server of its own.
 pub fn rows(quick: bool) -> Vec<Row> {
-    let at_least = if quick { QUICK_TIME } else { TIME };
+    let at_least = abuse_time(quick);
     let other = Neighbour::Organization;
     let (idle, mut rows) = measure("alone", None, at_least, other);
     for abuse in ABUSES {
@@ -239,7 +246,8 @@ fn round(abuse: Option<&'static Abuse>, at_least: Duration, neighbour: Neighbour
     }
 }
 
-fn memory_row(name: String, memory: f64, limit: f64) -> Row {
+/// The row of a figure of memory.
+pub fn memory_row(name: String, memory: f64, limit: f64) -> Row {
     Row {
         name,
         ours: format!("{memory:.0} MB"),
@@ -251,7 +259,7 @@ fn memory_row(name: String, memory: f64, limit: f64) -> Row {
 
 /// One small write after another; returns how long each took.
 pub async fn small_writes(
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     request: &[u8],
     at_least: Duration,
     over: &AtomicBool,
@@ -268,14 +276,16 @@ pub async fn small_writes(
     times
 }
 
+/// The only request of a connection that is idle afterwards: one with a large head.
+pub fn idle_request(address: SocketAddr) -> String {
+    let padding = "x".repeat(32 * 1024);
+    format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nx-padding: {padding}\r\n\r\n")
+}
+
 /// Connections that sent one request with a large head, and nothing since.
 fn idle_connections() -> Row {
     let neighbours = Neighbours::start();
-    let padding = "x".repeat(32 * 1024);
-    let request = format!(
-        "GET /healthz HTTP/1.1\r\nhost: {}\r\nx-padding: {padding}\r\n\r\n",
-        neighbours.server.address
-    );
+    let request = idle_request(neighbours.server.address);
     let memory = client::runtime().block_on(async {
         let mut open = JoinSet::new();
         for _ in 0..IDLE_CONNECTIONS {

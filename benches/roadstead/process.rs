@@ -146,6 +146,9 @@ impl Served {
         let address = free_address();
         let log = NamedTempFile::new().expect("there is a place for the log");
         let stderr = log.reopen().expect("it is there");
+        // Who does not speak TLS with it is answered all the same.
+        let speaks_tls = command.get_args().any(|arg| arg == "--tls-cert");
+        let expected = if speaks_tls { b"HTTP/1.1 400" } else { b"HTTP/1.1 200" };
         let start = Instant::now();
         let child = command
             .args(["--listen", &address.to_string()])
@@ -153,7 +156,7 @@ impl Served {
             .stderr(stderr)
             .spawn()
             .expect("the binary can be run");
-        while !is_healthy(address) {
+        while !answers(address, expected) {
             assert!(start.elapsed() < Duration::from_secs(30), "the server does not answer");
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -197,11 +200,12 @@ fn free_address() -> SocketAddr {
     listener.local_addr().expect("it is bound")
 }
 
-fn is_healthy(address: SocketAddr) -> bool {
+/// Whether a server answers so to who asks whether it is healthy, without TLS.
+fn answers(address: SocketAddr, expected: &[u8; 12]) -> bool {
     let Ok(mut stream) = TcpStream::connect(address) else { return false };
     let request = format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\n\r\n");
     let mut answer = [0; 12];
     stream.write_all(request.as_bytes()).is_ok()
         && stream.read_exact(&mut answer).is_ok()
-        && answer == *b"HTTP/1.1 200"
+        && answer == *expected
 }

@@ -51,7 +51,13 @@ def tar(entries, time, prefix=""):
 
 
 # How hard it is tried to make what holds the program small: of gzip and of xz.
-effort = {"gzip": 9, "xz": 6}
+USUAL = {"gzip": 9, "xz": 6}
+effort = dict(USUAL)
+
+
+def is_fast():
+    """Whether little is compressed, to try things."""
+    return effort != USUAL
 
 
 def gz(content, level=9):

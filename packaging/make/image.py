@@ -1,10 +1,14 @@
 """The image for containers: an OCI layout from scratch, made without a daemon."""
 
 import json
+import sys
 from datetime import UTC, datetime
 
+from . import archive
 from .archive import Entry, directory, large_gz, sha256, tar
 
+# How large it may be, compressed.
+MOST_MB = 30
 USER = 65532
 SECOND = 10**9  # Docker counts in nanoseconds.
 
@@ -72,7 +76,11 @@ def image(program, time):
 
     created = datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     layer = tar(root(program), time)
-    layers = [add(large_gz(layer), LAYER)]
+    compressed = large_gz(layer)
+    if len(compressed) > MOST_MB * 10**6 and not archive.is_fast():
+        sys.exit(f"the image would have {len(compressed) / 10**6:.2f} MB, of at most {MOST_MB}: package a"
+                 " program of the profile dist, or give --fast to try things")
+    layers = [add(compressed, LAYER)]
     configured = add_json(config(program, layer, created), CONFIG)
     manifest = add_json({"schemaVersion": 2, "mediaType": MANIFEST, "config": configured,
                          "layers": layers}, MANIFEST)

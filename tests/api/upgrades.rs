@@ -2,8 +2,9 @@
 //! served.
 //!
 //! `tests/golden/data/` holds one small directory of each released layout, with a row of every
-//! table, listed in `contents.txt` next to it. The directory of a released layout never changes.
-//! For the next layout, increment [`NEWEST`], or delete its unreleased directory, and run
+//! table, listed in `contents.txt` next to it: `v1` is that of 0.1.0. `v1-later` is of a program between
+//! 0.1.0 and 0.2.0. The directory of a released layout never changes ([`RELEASED`]). For the next layout,
+//! raise [`NEWEST`], or delete its unreleased directory, and run
 //! `ROADSTEAD_UPDATE_GOLDEN=1 cargo test --test api upgrades`.
 
 use std::fs::{self, Permissions};
@@ -11,21 +12,27 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
 use roadstead::app::{DataDir, rotate};
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::{Id, MasterKey};
 use roadstead::outbox::{Channel, redeliver_range};
 use roadstead::resources;
-use roadstead::store::{Key as _, ListSource, TableInfo, Tx, View};
+use roadstead::store::engine::{LocalStorage as _, LoggedRedb, WriteBatch, WriteOp};
+use roadstead::store::{Key as _, ListSource, TableInfo, Tx, View, table_names};
 use serde_json::json;
 
 use crate::client::{Caller, eventually};
 use crate::fixture::{Running, config};
 use crate::records::{self, bytes, tables};
 
-/// The layout that this build writes.
-const NEWEST: u32 = 2;
+/// The directory of the layout that this build writes.
+const NEWEST: &str = "v2";
+
+/// The directories of released layouts, with the SHA-256 of their databases.
+const RELEASED: &[(&str, &str)] =
+    &[("v1", "53bdb1ab4f0a19cfde0c4282f9298e235fe8f82e95d15f8ca878e5ccbffb1ee7")];
 
 /// Tables that are empty in a small directory in use: their rows exist only before setup, during
 /// large removals, for a moment, or once something is old. The golden sample of the record is
@@ -65,8 +72,14 @@ const FIRST_KEY: &str = "7465737420206b65792074657374206b657920207465737420206b6
 const PACKED: &str = "roadstead.redb.packed";
 const FILES: [&str; 2] = ["secret.key", "format"];
 
-fn golden(layout: u32) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/data/v{layout}"))
+fn golden(layout: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/data").join(layout)
+}
+
+/// The names of all directories.
+fn layouts() -> Vec<String> {
+    let found = fs::read_dir(golden("")).unwrap();
+    found.map(|layout| layout.unwrap().file_name().into_string().unwrap()).collect()
 }
 
 type Definition = redb::TableDefinition<'static, &'static [u8], &'static [u8]>;
@@ -206,28 +219,91 @@ fn every_released_data_directory_is_upgraded_consistent_and_served() {
     if std::env::var_os("ROADSTEAD_UPDATE_GOLDEN").is_some() && !golden(NEWEST).exists() {
         write_newest();
     }
-    for layout in 1..=NEWEST {
+    let layouts = layouts();
+    assert!(RELEASED.iter().all(|(released, _)| layouts.iter().any(|one| one == released)));
+    for layout in &layouts {
         let place = tempfile::tempdir().unwrap();
-        let dir = place.path();
-        let data = copy(layout, dir);
+        let data = copy(layout, place.path());
         if layout == NEWEST {
             assert_current(&data, &golden(layout));
         }
-        drop(data.open().unwrap_or_else(|error| panic!("v{layout}: {error}")));
-        assert_consistent(dir);
-        serve(&data);
-        assert_consistent(dir);
+        assert_upgraded(layout, &data, place.path());
     }
 }
 
-/// A copy of a golden directory.
-fn copy(layout: u32, dir: &Path) -> DataDir {
-    let golden = golden(layout);
-    for file in FILES {
-        write_private(&dir.join(file), fs::read(golden.join(file)).unwrap());
+/// Asserts that a directory is opened, consistent, and served.
+fn assert_upgraded(layout: &str, data: &DataDir, dir: &Path) {
+    drop(data.open().unwrap_or_else(|error| panic!("{layout}: {error}")));
+    assert_consistent(dir);
+    serve(data);
+    assert_consistent(dir);
+}
+
+#[test]
+fn directories_of_releases_are_kept_as_they_were_released() {
+    for (layout, sha256) in RELEASED {
+        let found = digest(&SHA256, &fs::read(golden(layout).join(PACKED)).unwrap());
+        let found: String = found.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, *sha256, "{layout}: put back the one of the release");
     }
-    let data = DataDir::at(dir);
-    write_private(&data.database(), unpacked(&fs::read(golden.join(PACKED)).unwrap()));
+}
+
+#[test]
+fn a_released_directory_that_was_not_closed_is_read_from_its_log() {
+    for (layout, _) in RELEASED {
+        let place = tempfile::tempdir().unwrap();
+        let data = copy_unclosed(layout, place.path());
+        let path = data.database();
+        let database = eventually("the database is free", || Database::open(&path).ok());
+        let rows: u64 = contents(&database)
+            .lines()
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+            .sum();
+        assert_eq!(rows, 0, "all of it is in the log");
+        drop(database);
+        assert_upgraded(layout, &data, place.path());
+    }
+}
+
+/// A copy of the files of a golden directory that are not its database.
+fn copy_files(layout: &str, dir: &Path) -> DataDir {
+    for file in FILES {
+        write_private(&dir.join(file), fs::read(golden(layout).join(file)).unwrap());
+    }
+    DataDir::at(dir)
+}
+
+/// A copy of a golden directory.
+fn copy(layout: &str, dir: &Path) -> DataDir {
+    let data = copy_files(layout, dir);
+    write_private(&data.database(), unpacked(&fs::read(golden(layout).join(PACKED)).unwrap()));
+    data
+}
+
+/// A copy of a golden directory as if its server had been killed before its first checkpoint: each row is
+/// in the log, as it was written, and the database has none. What is in records of the log has not changed
+/// since 0.1.0.
+fn copy_unclosed(layout: &str, dir: &Path) -> DataDir {
+    let data = copy_files(layout, dir);
+    let closed = tempfile::tempdir().unwrap();
+    let database = copy(layout, closed.path()).database();
+    let database = Database::open(database).unwrap();
+    let names = table_names(&resources::tables());
+    // It leaves the database as it is when it is dropped.
+    let mut storage = LoggedRedb::create(&data.database(), names.clone()).unwrap().for_inspection();
+    let reader = database.begin_read().unwrap();
+    for name in names {
+        let table = redb::TableDefinition::<&[u8], &[u8]>::new(name);
+        let Ok(opened) = reader.open_table(table) else { continue };
+        let mut writes = WriteBatch::default();
+        for row in opened.iter().unwrap() {
+            let (key, value) = row.unwrap();
+            writes.add(name, key.value().to_vec(), WriteOp::Insert(value.value().to_vec()));
+        }
+        if !writes.is_empty() {
+            storage.commit(&writes).alone().unwrap();
+        }
+    }
     data
 }
 

@@ -49,6 +49,7 @@ mod logging_in;
 mod moving;
 mod reset_password;
 mod outgoing;
+mod own_tls;
 mod pipelines;
 mod plain_changes;
 mod plain_files;

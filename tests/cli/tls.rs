@@ -31,39 +31,39 @@ const PATIENCE: Duration = Duration::from_secs(30);
 // ── Certificates ─────────────────────────────────────────────────────────────
 
 /// A certificate and its key, in files that a server reads.
-struct Files {
+pub struct Files {
     folder: tempfile::TempDir,
 }
 
 impl Files {
     /// With a certificate for this machine and `agents.test`.
-    fn new() -> Self {
+    pub fn new() -> Self {
         let files = Files { folder: tempfile::tempdir().unwrap() };
         files.put(&Made::until(2099));
         files
     }
 
-    fn put(&self, Made { certificate, key }: &Made) {
+    pub fn put(&self, Made { certificate, key }: &Made) {
         fs::write(self.certificate(), certificate).unwrap();
         fs::write(self.key(), key).unwrap();
         fs::set_permissions(self.key(), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    fn certificate(&self) -> PathBuf {
+    pub fn certificate(&self) -> PathBuf {
         self.folder.path().join("server.pem")
     }
 
-    fn key(&self) -> PathBuf {
+    pub fn key(&self) -> PathBuf {
         self.folder.path().join("server.key")
     }
 
     /// The flags with which a server reads them.
-    fn flags(&self) -> [String; 4] {
+    pub fn flags(&self) -> [String; 4] {
         let text = |path: PathBuf| path.to_str().unwrap().to_string();
         ["--tls-cert".into(), text(self.certificate()), "--tls-key".into(), text(self.key())]
     }
 
-    fn serve(&self, place: &Place, more: &[&str]) -> Serving {
+    pub fn serve(&self, place: &Place, more: &[&str]) -> Serving {
         let flags = self.flags();
         let flags: Vec<&str> =
             flags.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -72,13 +72,13 @@ impl Files {
 }
 
 /// A certificate that its clients trust itself, in PEM.
-struct Made {
-    certificate: String,
-    key: String,
+pub struct Made {
+    pub certificate: String,
+    pub key: String,
 }
 
 impl Made {
-    fn until(year: i32) -> Self {
+    pub fn until(year: i32) -> Self {
         let names = ["127.0.0.1", "127.0.0.2", "localhost", "agents.test"].map(String::from);
         let mut params = CertificateParams::new(names.to_vec()).unwrap();
         params.not_after = date_time_ymd(year, 1, 1);

@@ -149,7 +149,10 @@ fn cookies_are_for_tls_only_unless_the_host_is_this_machine() {
     }
     let bytes = b"GET /sign-in HTTP/1.1\r\nHost: agents.test\r\nConnection: close\r\n\r\n";
     let open = crate::client::raw(server.address, bytes);
-    assert!(open.text().contains("not encrypted"));
+    let words = crate::html::text(&open.text());
+    for part in ["not encrypted", "--tls-cert", "--tls acme", "--tls self-signed", "a proxy"] {
+        assert!(words.contains(part), "no {part} in {words}");
+    }
 }
 
 #[test]

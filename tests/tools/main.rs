@@ -23,6 +23,8 @@ mod optional;
 #[path = "../cli/process.rs"]
 mod process;
 mod python;
+#[path = "../api/receiver.rs"]
+mod receiver;
 mod server;
 
 mod agents;

@@ -10,8 +10,18 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::client::Caller;
-use crate::optional::{is_left_out, program as program_in_path, run as run_tool};
+use crate::optional::{is_left_out, needs_root, program as program_in_path, run as run_tool};
 use crate::process::{Ended, INIT, PASSWORD, Serving, run};
+
+/// Whether what needs a static program, and root, is tested here. What is left out is said aloud; that only
+/// root is missing is a failure where root is expected.
+pub fn can_change_root(what: &str, has_static_program: bool) -> bool {
+    // Without one there is nothing to test: `.ci/run` makes it for a second run.
+    let no_program = (!has_static_program).then_some("ROADSTEAD_STATIC names no static program");
+    let no_root = (!rustix::process::geteuid().is_root())
+        .then_some("only root can change the root directory");
+    !is_left_out("CHROOT", what, no_program) && !needs_root("CHROOT", what, no_root)
+}
 
 /// A directory with the program.
 struct Bare {
@@ -23,12 +33,7 @@ impl Bare {
     /// None where this is left out, which is said aloud.
     fn new() -> Option<Self> {
         let program = std::env::var_os("ROADSTEAD_STATIC").map(PathBuf::from);
-        let missing = match (&program, rustix::process::geteuid().is_root()) {
-            (None, _) => Some("ROADSTEAD_STATIC names no static program"),
-            (_, false) => Some("only root can change the root directory"),
-            _ => None,
-        };
-        if is_left_out("CHROOT", "an empty directory", missing) {
+        if !can_change_root("an empty directory", program.is_some()) {
             return None;
         }
         let chroot = program_in_path("chroot", "an empty directory", "coreutils")?;

@@ -52,17 +52,21 @@ pub fn judge(settings: &[Setting], dir: Option<&Path>, served: &Served, found: &
         }
         _ if value(settings, "--tls") == Some("acme") => of_acme(dir, settings, served, found),
         _ if is_on(settings) => of_self_signed(dir, settings, served, found),
-        _ => without(settings, found),
+        _ => without(settings, dir.is_some(), found),
     }
 }
 
-fn without(settings: &[Setting], found: &mut Findings) {
+/// Judges a server without TLS. `keeps_files` if it has a data directory, where it can keep a certificate.
+fn without(settings: &[Setting], keeps_files: bool, found: &mut Findings) {
     let listen = value(settings, "--listen").unwrap_or_default();
     if !is_local(listen) && value(settings, "--trusted-proxy").is_none() {
         let message = format!("it listens on {listen} without TLS or a proxy that is trusted");
-        let to_do = "--tls-cert and --tls-key, --tls acme, or put a proxy with TLS in front: everything is \
-                     readable on the way";
-        found.warn("tls", message, to_do);
+        let ways = if keeps_files { ", --tls acme or --tls self-signed" } else { "" };
+        let to_do = format!(
+            "--tls-cert and --tls-key{ways}, or put a proxy with TLS in front: everything is readable on \
+             the way"
+        );
+        found.warn("tls", message, &to_do);
     }
 }
 
@@ -316,6 +320,55 @@ mod tests {
         judged(Level::Warning, "holds no certificate");
         fs::remove_file(&certificate).unwrap();
         judged(Level::Warning, "not both there");
+    }
+
+    #[test]
+    fn of_a_self_signed_certificate_it_is_said_how_clients_come_to_trust_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let hosts = Hosts { asked: Vec::new(), all: vec!["a.test".into()] };
+        let status = OwnTls::self_signed(dir.path(), &hosts).unwrap().status();
+        let mut found = Findings::default();
+        of_self_signed(Some(dir.path()), &[], &Served::Stopped, &mut found);
+        let one = found.0.iter().find(|one| one.check == "tls-trust").unwrap();
+        assert_eq!(one.level, Level::Ok);
+        for part in [
+            &*status.certificate,
+            &status.fingerprint,
+            "openssl x509 -noout -fingerprint -sha256",
+            "update-ca-certificates",
+            "security add-trusted-cert",
+            "Firefox",
+            "curl --cacert",
+            "roadstead --ca-file",
+        ] {
+            assert!(one.message.contains(part), "{part}: {}", one.message);
+        }
+    }
+
+    #[test]
+    fn off_loopback_each_way_to_tls_is_named_and_none_to_who_has_one_or_needs_none() {
+        let judged = |settings: &[Setting], keeps_files: bool| {
+            let mut found = Findings::default();
+            without(settings, keeps_files, &mut found);
+            found.0
+        };
+        let open = || [setting("--listen", "0.0.0.0:7420")];
+        let to_do = |keeps_files: bool| {
+            let found = judged(&open(), keeps_files);
+            let [one] = &found[..] else { panic!("{found:?}") };
+            one.to_do.clone().unwrap()
+        };
+        for way in ["--tls-cert", "--tls acme", "--tls self-signed", "a proxy"] {
+            assert!(to_do(true).contains(way), "{way}: {}", to_do(true));
+        }
+        // A store in PostgreSQL has no place for one that the server makes or gets.
+        let to_do = to_do(false);
+        assert!(to_do.contains("--tls-cert") && !to_do.contains("--tls a"), "{to_do}");
+        assert!(to_do.contains("a proxy") && !to_do.contains("self-signed"), "{to_do}");
+        let proxied = [open(), [setting("--trusted-proxy", "10.0.0.5")]].concat();
+        for settings in [&proxied[..], &[setting("--listen", "127.0.0.1:7420")]] {
+            assert!(judged(settings, true).is_empty(), "{:?}", judged(settings, true));
+        }
     }
 
     #[test]

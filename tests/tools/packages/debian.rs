@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Packages, packages, version};
-use crate::optional::{is_left_out, program, run, works};
+use crate::optional::{needs_root, program, run, works};
 
 /// The package and the tool that reads it; none where either is missing, which is said aloud.
 fn package() -> Option<&'static Packages> {
@@ -121,7 +121,7 @@ fn the_package_is_installed_upgraded_removed_and_purged_and_the_data_stay_unless
     let place = packages.place.path().join("machine");
     fs::create_dir(&place).unwrap();
     let missing = cannot_install(&place);
-    if is_left_out("INSTALL", "dpkg, installing and purging", missing) {
+    if needs_root("INSTALL", "dpkg, installing and purging", missing) {
         return;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/packages/install.sh");

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 
 use super::{Packages, packages, sha256};
 use crate::client::eventually;
-use crate::optional::{is_left_out, program, run};
+use crate::optional::{program, run};
 use crate::process::Serving;
 use crate::server::free_port;
+use crate::static_program::can_change_root;
 
 /// The unpacked layout.
 struct Layout(PathBuf);
@@ -77,6 +78,30 @@ fn the_image_is_a_layout_whose_digests_are_right_and_runs_as_a_user_without_righ
     }
 }
 
+#[test]
+fn an_image_of_more_than_30_mb_is_not_made() {
+    let Some(_) = packages() else { return };
+    let script = "import random, sys\n\
+                  sys.dont_write_bytecode = True\n\
+                  sys.path.insert(0, 'packaging')\n\
+                  from make import image, program\n\
+                  content = random.Random(1).randbytes(int(sys.argv[1]))\n\
+                  machine = ('x86_64', 'amd64', 'amd64')\n\
+                  made = program.Program(content, '1.0.0', None, *machine, True, {}, {})\n\
+                  image.image(made, 0)";
+    let make = |bytes: &str| {
+        let mut python = Command::new("python3");
+        python.current_dir(env!("CARGO_MANIFEST_DIR")).args(["-c", script, bytes]);
+        python.output().unwrap()
+    };
+    // Random bytes are not compressed: the rest of the layer comes to less than the difference.
+    assert!(make("29900000").status.success());
+    let refused = make("30000001");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("of at most 30: package a program of the profile dist"), "{said}");
+}
+
 /// The file system of a container, as a daemon would unpack it.
 fn unpacked(layer: &[u8], place: &Path) {
     let archive = place.join("layer.tar");
@@ -89,12 +114,7 @@ fn unpacked(layer: &[u8], place: &Path) {
 #[test]
 fn the_image_serves_from_its_own_file_system_alone() {
     let Some(packages) = packages() else { return };
-    let missing = match (packages.is_static, rustix::process::geteuid().is_root()) {
-        (false, _) => Some("ROADSTEAD_STATIC names no static program"),
-        (_, false) => Some("only root can change the root directory"),
-        _ => None,
-    };
-    if is_left_out("CHROOT", "the image in a directory", missing) {
+    if !can_change_root("the image in a directory", packages.is_static) {
         return;
     }
     let Some(chroot) = program("chroot", "the image in a directory", "coreutils") else { return };
