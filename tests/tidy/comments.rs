@@ -21,8 +21,10 @@ fn empty_sections(source: &Source) -> Vec<String> {
 const SHOWN: [&str; 5] = ["JsonSchema", "Args", "Parser", "Subcommand", "ValueEnum"];
 
 /// Words that add nothing to a name.
-const FILLERS: [&str; 14] =
-    ["a", "all", "an", "for", "in", "is", "it", "its", "of", "one", "own", "the", "this", "which"];
+const FILLERS: [&str; 20] = [
+    "a", "all", "an", "for", "has", "have", "in", "is", "it", "its", "of", "one", "own", "that",
+    "the", "their", "they", "this", "whether", "which",
+];
 
 /// Comments of one line on fields and variants that only repeat their names.
 fn repeated_names(source: &Source) -> Vec<String> {

@@ -256,3 +256,19 @@ fn plan_text(plan: &Value) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resources::deployments::JobState;
+
+    #[test]
+    fn a_wait_ends_with_the_states_that_the_server_says_are_final() {
+        let schema = serde_json::to_value(schemars::schema_for!(JobState)).unwrap();
+        let mut states = schema["oneOf"].as_array().unwrap().iter().map(|one| one["const"].clone());
+        let is_final =
+            |one: &Value| serde_json::from_value::<JobState>(one.clone()).unwrap().is_final();
+        let names: Vec<_> = states.by_ref().filter(is_final).collect();
+        assert_eq!(json!(names), json!(FINAL));
+    }
+}

@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::api::segment;
+use super::listed::Listed;
 use super::lookup::{Team, TeamFlags};
-use super::table::{Table, cell, cells, time};
+use super::table::{cell, cells, time};
 use super::text_file::text_if;
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -57,12 +58,11 @@ struct List {
 impl List {
     fn run(self) -> Result<(), Failure> {
         let team = self.flags.connect()?;
-        let items = team.list_all("/schedules", &[])?;
+        let listed = Listed::whole(team.list_all("/schedules", &[])?);
         let names = ["ID", "WHEN", "NEXT", "NAME"];
-        let table = Table::of(names, &items, |one| {
+        listed.show(self.flags.client.json, names, "no schedules", |one| {
             [cell(&one["id"]), when(one), next(one), cell(&one["name"])]
-        });
-        output::print(self.flags.client.json, &json!({"items": items}), table.text("no schedules"))
+        })
     }
 }
 

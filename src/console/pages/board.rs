@@ -26,24 +26,27 @@ pub const PAGES: &[Page] = &[
 /// Cards of a column: five columns are a page of 60 KB with them.
 const CARDS: &str = "12";
 
-/// The statuses of tasks, in the order of the columns.
-pub const STATUSES: [&str; 5] = ["open", "in_progress", "blocked", "done", "cancelled"];
-
 /// Class, icon and word of a status.
-pub fn status(name: &str) -> (&'static str, &'static str, &'static str) {
-    match name {
-        "open" => ("off", "off", "Open"),
-        "in_progress" => ("working", "half", "In progress"),
-        "blocked" => ("warning", "triangle", "Blocked"),
-        "done" => ("good", "check", "Done"),
-        "cancelled" => ("off", "octagon", "Cancelled"),
-        _ => ("off", "off", "Unknown"),
-    }
+type Look = (&'static str, &'static str, &'static str);
+
+/// The statuses of tasks, in the order of the columns: how they look, and what is announced of a move there.
+const STATUSES: [(&str, Look, Flash); 5] = [
+    ("open", ("off", "off", "Open"), Flash::TaskOpen),
+    ("in_progress", ("working", "half", "In progress"), Flash::TaskInProgress),
+    ("blocked", ("warning", "triangle", "Blocked"), Flash::TaskBlocked),
+    ("done", ("good", "check", "Done"), Flash::TaskDone),
+    ("cancelled", ("off", "octagon", "Cancelled"), Flash::TaskCancelled),
+];
+
+/// How a status looks.
+pub fn status(name: &str) -> Look {
+    let known = STATUSES.iter().find(|(known, ..)| *known == name);
+    known.map_or(("off", "off", "Unknown"), |(_, look, _)| *look)
 }
 
 /// The choices of a form's field.
 pub fn statuses() -> Vec<(&'static str, &'static str)> {
-    STATUSES.iter().map(|name| (*name, status(name).2)).collect()
+    STATUSES.iter().map(|(name, (_, _, word), _)| (*name, *word)).collect()
 }
 
 #[derive(Template)]
@@ -118,7 +121,7 @@ pub async fn find(visit: &Visit, place: &TeamPlace, number: &str) -> Result<Task
 async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let mut columns = Vec::new();
-    for status in STATUSES {
+    for (status, ..) in STATUSES {
         let query = [("status", status), ("limit", CARDS)];
         let tasks = visit.api.get(&place.api("/tasks"), &query).await?;
         columns.push(Column { status, tasks });
@@ -150,11 +153,6 @@ async fn act(visit: &Visit) -> Result<Reply> {
 
 /// What is announced of a move.
 fn moved(status: &str) -> Flash {
-    match status {
-        "open" => Flash::TaskOpen,
-        "in_progress" => Flash::TaskInProgress,
-        "blocked" => Flash::TaskBlocked,
-        "done" => Flash::TaskDone,
-        _ => Flash::TaskCancelled,
-    }
+    let known = STATUSES.iter().find(|(known, ..)| *known == status);
+    known.map_or(Flash::TaskCancelled, |(_, _, flash)| *flash)
 }

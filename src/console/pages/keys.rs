@@ -53,7 +53,7 @@ const OVERLAPS: [(&str, &str); 5] = [
     ("0", "Not at all: it ends at once"),
 ];
 /// What a key may do.
-const ACCESSES: [(&str, &str); 3] = [
+const KEY_ACCESSES: [(&str, &str); 3] = [
     ("read", "Read only"),
     ("scopes", "The scopes below"),
     ("full", "All that whom it acts as may do"),
@@ -206,7 +206,7 @@ async fn form(visit: &Visit) -> Result<Form> {
         accounts.extend(services.map(|member| (member.user_id, member.name)));
     }
     let may_write = visit.member().role >= Role::Member;
-    let accesses = ACCESSES.into_iter().filter(|(name, _)| may_write || *name != "full");
+    let accesses = KEY_ACCESSES.into_iter().filter(|(name, _)| may_write || *name != "full");
     let mut fields = vec![
         Field::text("name", "Name")
             .hint("What uses it, so that you know what stops when you revoke it."),

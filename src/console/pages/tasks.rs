@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::board::{Task, status};
+use super::board::{self, Task};
 use crate::base::Result;
 use crate::console::field::Field;
 use crate::console::flash::Flash;
@@ -45,14 +45,15 @@ struct Tasks {
 async fn show(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let wanted = visit.query.get("only");
-    let only = board::STATUSES.into_iter().chain([FREE]).find(|one| *one == wanted).unwrap_or("");
+    let statuses = board::statuses();
+    let mut names = statuses.iter().map(|(name, _)| *name).chain([FREE]);
+    let only = names.find(|one| *one == wanted).unwrap_or("");
     let mut query: Vec<(&str, &str)> = match only {
         "" => Vec::new(),
         FREE => vec![("unassigned", "true")],
         status => vec![("status", status)],
     };
     query.extend(visit.cursor());
-    let statuses = board::STATUSES.iter().map(|name| (*name, status(name).2));
     let here = [("kind", "task"), ("within", place.team.slug.as_str())];
     let filtered = hits::filtered(visit, &here).await?;
     let tasks = match filtered {
