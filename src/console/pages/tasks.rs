@@ -10,7 +10,6 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::hits::{self, Filtered};
 use crate::console::page::Page;
-use crate::console::pages::board;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{Crew, TeamPlace};
