@@ -128,10 +128,8 @@ fn run(path: &mut String, flat: &mut u32) {
 /// What a row of a table says of the figures of several intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Summary {
-    /// Their mean.
     Mean,
     Highest,
-    /// Their sum.
     Sum,
 }
 

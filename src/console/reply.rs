@@ -50,7 +50,6 @@ pub enum SessionChange {
     None,
     /// This is the token of a new one.
     Begun(String),
-    /// It has ended.
     Ended,
     /// It ended before; the browser is to forget the pages that it still has of it.
     Forgotten,

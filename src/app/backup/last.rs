@@ -20,7 +20,6 @@ pub struct LastBackup {
     /// Its size as stored.
     pub bytes: u64,
     pub records: u64,
-    /// Whether it is encrypted.
     pub encrypted: bool,
 }
 

@@ -227,7 +227,6 @@ pub fn look_at_acme(dir: &Path) -> std::result::Result<OfAuthority, String> {
 
 /// What was found of a certificate that the server makes itself.
 pub enum OwnMade {
-    /// It has made one.
     Made(SystemTls),
     /// The next start makes one.
     NotYet,

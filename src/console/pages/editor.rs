@@ -51,7 +51,6 @@ struct Editor {
     checked: Option<Checked>,
     /// What the text can be compared with; nothing before the first version.
     against: Vec<(String, String)>,
-    /// Which of that is chosen.
     chosen: String,
     difference: Option<Difference>,
     /// Names to complete.

@@ -163,7 +163,6 @@ pub struct FrozenPlan {
     pub approvals: Option<ApprovalPolicy>,
     /// Where its manifests go, and what is filled into them.
     pub delivery: PlannedDelivery,
-    /// The hash of all that.
     pub hash: String,
 }
 

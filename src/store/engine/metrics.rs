@@ -60,7 +60,6 @@ pub struct StoreMeters {
     pub log_bytes: Gauge,
     /// The time of each checkpoint, in microseconds.
     pub checkpoint_micros: Histogram,
-    /// Checkpoints that failed.
     pub failed_checkpoints: Counter,
     /// How long commits waited for a checkpoint, in microseconds, of those that did.
     pub log_wait_micros: Histogram,

@@ -95,7 +95,6 @@ pub struct Redb {
     reserve: Option<Reserve>,
     /// What was found when it was last looked whether there is space, and when.
     space: Option<(Instant, Result<()>)>,
-    /// Whether reads fail.
     reads_fail: Arc<AtomicBool>,
 }
 
