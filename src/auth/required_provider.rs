@@ -134,17 +134,22 @@ pub(super) fn require_provider(
 ) -> Result<()> {
     let Some(required) = view.get::<RequiredProvider>(&org)? else { return Ok(()) };
     // Who is only supposed to be in a session has none.
-    if session == Id::NIL || is_of_accepted_provider(view, org, session)? {
-        return Ok(());
-    }
-    // With a password alone: whoever administers another provider is not to enter as an owner.
-    if required.break_glass == user && !is_of_provider(view, session)? {
+    if session == Id::NIL || required.lets_in(view, user, session)? {
         return Ok(());
     }
     Err(required.missing())
 }
 
 impl RequiredProvider {
+    /// Whether it lets the session of a user in: one of its providers or, of the one owner, of a password.
+    pub fn lets_in(&self, view: &View, user: Id<User>, session: Id<Session>) -> Result<bool> {
+        Ok(match view.get::<ProviderSession>(&session)? {
+            Some(begun) => self.providers.contains(&begun.provider),
+            // With a password alone: whoever administers another provider is not to enter as an owner.
+            None => self.break_glass == user,
+        })
+    }
+
     /// The error of a session that was not begun with one of its providers.
     pub fn missing(&self) -> Error {
         let names = self.providers.join(" or ");

@@ -27,6 +27,9 @@ pub struct SignInAttempt {
     pub redirect_uri: String,
     /// Whether the person wants to link an account of theirs, not to sign in.
     pub link: bool,
+    /// Whether the provider must not let the person through who does not sign in again.
+    #[serde(default)]
+    pub again: bool,
     /// The path to go to then.
     pub return_to: String,
     expires_at_secs: i64,
@@ -40,9 +43,15 @@ impl SignInAttempt {
             provider: provider.into(),
             redirect_uri: String::new(),
             link: false,
+            again: false,
             return_to: String::new(),
             expires_at_secs: now.plus_secs(ATTEMPT_SECS).secs(),
         }
+    }
+
+    /// When it was begun.
+    pub fn begun_at(&self) -> Time {
+        self.expires_at().minus_secs(ATTEMPT_SECS)
     }
 
     /// When it is over.

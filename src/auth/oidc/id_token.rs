@@ -28,8 +28,18 @@ pub struct IdClaims {
     pub name: Option<String>,
     /// The session at the provider, if it says so.
     pub sid: Option<String>,
+    /// When the person proved to the provider who they are, if it says so: no later than now.
+    pub auth_time: Option<Time>,
     /// All that it says, for the rules of organizations.
     pub said: Map<String, Value>,
+}
+
+impl IdClaims {
+    /// Whether the provider says that the person last proved who they are before a time here. Its clock may
+    /// be off.
+    pub fn is_proved_before(&self, time: Time) -> bool {
+        self.auth_time.is_some_and(|at| at.plus_secs(LEEWAY_SECS) < time)
+    }
 }
 
 #[derive(Deserialize)]
@@ -76,8 +86,15 @@ pub fn check_id_token(
     let email = claims.email.and_then(|email| Email::parse(email).ok());
     let sid = said.get("sid").and_then(Value::as_str).filter(|sid| !sid.is_empty());
     let sid = sid.map(String::from);
+    let auth_time = auth_time(&said, expected.now);
     let Claims { sub: subject, name, .. } = claims;
-    Ok(IdClaims { subject, email, email_verified, name, sid, said })
+    Ok(IdClaims { subject, email, email_verified, name, sid, auth_time, said })
+}
+
+/// When the person proved who they are: neither later than now nor before 1970, whatever the number is.
+fn auth_time(said: &Map<String, Value>, now: Time) -> Option<Time> {
+    let secs = said.get("auth_time")?.as_f64()?.clamp(0.0, now.secs() as f64);
+    Some(Time::from_millis(secs as i64 * 1000))
 }
 
 fn check(claims: &Claims, expected: &Expected) -> Result<(), &'static str> {

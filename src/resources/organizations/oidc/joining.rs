@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::records::{BY_DOMAIN, JoiningDomain};
 use crate::auth::oidc::{IdClaims, OidcProvider};
 use crate::auth::{AddressProof, Membership, Role, User};
-use crate::base::{Domain, Email, Error, Id, Name, Result};
+use crate::base::{Domain, Email, Error, Id, Kind, Name, Result};
 use crate::resources::organizations::invitation::{BY_EMAIL, Invitation};
 use crate::resources::organizations::sign_in_link::has_any;
 use crate::resources::organizations::{accounts, break_glass, invited_accounts};
@@ -19,19 +19,32 @@ use crate::store::{Order, Org, Tx, View};
 /// Rules that one new account joins by, and invitations that are looked at.
 const MAX_JOINED: usize = 20;
 
-/// Makes the account of a person who has none, and their memberships.
-///
-/// # Errors
-/// 403 if nobody has invited them, and no organization lists their domain for this provider; 429 if those
-/// who have invited them have caused too many accounts.
-pub(super) fn join(
-    tx: &mut Tx,
+/// What a person who has no account joins by.
+pub(super) struct Place {
+    rules: Vec<JoiningDomain>,
+    /// Where no rule is of their domain.
+    invitation: Option<Invitation>,
+}
+
+/// Finds what a person who has no account joins by, or why they do not: 403 if nobody has invited them, and
+/// no organization lists their domain for this provider; 429 if those who have invited them have caused too
+/// many accounts.
+pub(super) fn find_place(
+    view: &View,
     provider: &OidcProvider,
-    claims: &IdClaims,
     email: &Email,
-) -> Result<User> {
-    let rules = rules(&tx.view(), provider, email)?;
-    let invitation = if rules.is_empty() { Some(counted(&tx.view(), email)?) } else { None };
+) -> Result<Result<Place>> {
+    let rules = rules(view, provider, email)?;
+    if !rules.is_empty() {
+        return Ok(Ok(Place { rules, invitation: None }));
+    }
+    let invited = counted(view, email)?;
+    Ok(invited.map(|invitation| Place { rules, invitation: Some(invitation) }))
+}
+
+/// Makes the account of a person who has none, and their memberships.
+pub(super) fn join(tx: &mut Tx, place: Place, claims: &IdClaims, email: &Email) -> Result<User> {
+    let Place { rules, invitation } = place;
     let user = accounts::create(tx, email, &name(claims, email), None, AddressProof::Proved)?;
     if let Some(invitation) = &invitation {
         invited_accounts::note(tx, user.id, invitation.inviter)?;
@@ -71,8 +84,9 @@ pub(super) fn taking_over(
     Ok(Some(rules))
 }
 
-/// Returns the oldest open invitation of an address whose inviter may cause another account.
-fn counted(view: &View, email: &Email) -> Result<Invitation> {
+/// Returns the oldest open invitation of an address whose inviter may cause another account, or why there is
+/// none.
+fn counted(view: &View, email: &Email) -> Result<Result<Invitation>> {
     let mut refused = Error::forbidden(
         "not_invited",
         format!(
@@ -82,11 +96,12 @@ fn counted(view: &View, email: &Email) -> Result<Invitation> {
     );
     for invitation in open_invitations(view, email)? {
         match invited_accounts::require_room(view, invitation.inviter) {
-            Ok(()) => return Ok(invitation),
-            Err(full) => refused = full,
+            Ok(()) => return Ok(Ok(invitation)),
+            Err(full) if full.kind() == Kind::Limited => refused = full,
+            Err(error) => return Err(error),
         }
     }
-    Err(refused)
+    Ok(Err(refused))
 }
 
 /// Makes the memberships of rules.

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use super::accepted::{require_to_link, require_to_unlink};
 use super::records::UsedAttempt;
 use super::rules::{self, Said};
 use crate::api::{
@@ -111,6 +112,8 @@ pub(super) fn create(
         return Err(expired());
     }
     let user: User = tx.fetch(&req.identity().user)?;
+    let session = require_session(req.identity());
+    require_to_link(&tx.view(), &req.server.oidc, (&user, session))?;
     if let Some(refusal) = require_proof(tx, req, &user, hashed)? {
         return Ok(Outcome::Refused(refusal));
     }
@@ -189,6 +192,8 @@ fn sent(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
 pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> {
     let user: User = tx.fetch(&req.identity().user)?;
     let link: SignInLink = tx.fetch(&(user.id, req.params))?;
+    let session = require_session(req.identity());
+    require_to_unlink(&tx.view(), &req.server.oidc, (&user, session), &link)?;
     let count = tx.count(ListSource::<SignInLink>::TABLE, &user.id, 2)?;
     if user.password.is_none() && count == 1 {
         return Err(Error::conflict(

@@ -4,6 +4,7 @@
 //! has verified, and confirms the link in a session of theirs: otherwise whoever administers a provider
 //! could enter every account.
 
+mod accepted;
 mod calls;
 mod joining;
 mod links;

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::joining;
 use super::rules::{self, Said};
-use crate::api::{Origin, Output, ResourceRef};
+use crate::api::{Origin, Outcome, Output, ResourceRef};
 use crate::auth::oidc::{Confirmation, IdClaims, Oidc, OidcProvider, SignInAttempt};
-use crate::auth::{AddressProof, ProviderSession, User, find_person};
+use crate::auth::{AddressProof, ProviderSession, User, find_person, note_proof};
 use crate::base::{Email, Error, Id, Result};
 use crate::resources::organizations::accounts;
 use crate::resources::organizations::sessions::{SessionInfo, begin_session_of, to_info};
@@ -48,34 +48,42 @@ impl Output for Finished {
     }
 }
 
-/// Ends an attempt for the person of whom the provider says this.
+/// Ends an attempt for the person of whom the provider says this. A refusal is to be committed, so that the
+/// attempt is over; nothing was written before it.
 pub(super) fn finish_as(
     tx: &mut Tx,
     (oidc, provider, attempt): (&Oidc, &OidcProvider, &SignInAttempt),
     claims: IdClaims,
     origin: &Origin,
-) -> Result<Finished> {
+) -> Result<Outcome<Finished>> {
     if attempt.link {
-        return Ok(to_confirm(tx, (provider, attempt), claims));
+        return Ok(Outcome::Done(to_confirm(tx, (provider, attempt), claims)));
     }
     let hash = subject_hash(&provider.issuer, &claims.subject);
     if let Some(link) = tx.find(&BY_SUBJECT, &hash)? {
         let user: User = tx.fetch(&link.user)?;
-        return signed_in(tx, (oidc, provider, attempt), claims, (&user, "linked before"), origin);
+        let found = (&user, "linked before");
+        return signed_in(tx, (oidc, provider, attempt), claims, found, origin).map(Outcome::Done);
     }
-    let email = verified_address(provider, &claims)?.clone();
+    let email = match verified_address(provider, &claims) {
+        Ok(email) => email.clone(),
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+    };
     let (user, how) = match find_person(&tx.view(), &email)? {
-        None => (joining::join(tx, provider, &claims, &email)?, "joined and linked with it"),
+        None => match joining::find_place(&tx.view(), provider, &email)? {
+            Ok(place) => (joining::join(tx, place, &claims, &email)?, "joined and linked with it"),
+            Err(refusal) => return Ok(Outcome::Refused(refusal)),
+        },
         Some(user) if user.proof == AddressProof::Unproved => {
             let Some(rules) = joining::taking_over(&tx.view(), provider, &user)? else {
-                return Ok(to_confirm(tx, (provider, attempt), claims));
+                return Ok(Outcome::Done(to_confirm(tx, (provider, attempt), claims)));
             };
             let user = accounts::set_password(tx, &user, None, true)?;
             joining::become_members(tx, user.id, &rules)?;
             (user, "taken over and linked with it")
         }
         Some(user) if joining::is_somebodys(&tx.view(), &user)? => {
-            return Ok(to_confirm(tx, (provider, attempt), claims));
+            return Ok(Outcome::Done(to_confirm(tx, (provider, attempt), claims)));
         }
         Some(user) => {
             accounts::note_proof(tx, &user)?;
@@ -84,7 +92,7 @@ pub(super) fn finish_as(
     };
     let confirmed = confirmation(tx, provider, &claims);
     link(tx, user.id, &confirmed)?;
-    signed_in(tx, (oidc, provider, attempt), claims, (&user, how), origin)
+    signed_in(tx, (oidc, provider, attempt), claims, (&user, how), origin).map(Outcome::Done)
 }
 
 /// The address of a person who is not linked yet.
@@ -145,6 +153,10 @@ fn signed_in(
         subject: Some(of_issuer(&claims.subject)),
         sid: claims.sid.as_deref().map(of_issuer),
     })?;
+    // Who is let through, since they signed in there before, proves nothing anew.
+    if let Some(auth_time) = claims.auth_time {
+        note_proof(tx, id, auth_time)?;
+    }
     // Such as the groups of Entra, if they are many: where they are is another service.
     let is_cut = claims.said.contains_key("_claim_names");
     let cut = if is_cut { ", which has left claims out (_claim_names)" } else { "" };

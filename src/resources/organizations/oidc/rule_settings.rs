@@ -6,12 +6,15 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::records::JoiningDomain;
 use crate::auth::oidc::Oidc;
-use crate::auth::{Caller, Granted, ResourceType, Role};
+use crate::auth::{
+    Caller, Granted, ResourceType, Role, is_installation_admin, require_installation_admin,
+};
 use crate::base::{BoundedList, Error, Id, Issue, Result, Text};
 use crate::resources::organizations::grants::is_grantable;
 use crate::resources::organizations::rule_rights::{RuleGrant, SignInRule, SignInRules};
-use crate::store::{Tx, View};
+use crate::store::{ListSource, Tx, View};
 
 /// The claim of a rule that names none.
 const DEFAULT_CLAIM: &str = "groups";
@@ -176,8 +179,8 @@ pub(super) fn of_organization(view: &View) -> Result<Vec<RuleInfo>> {
 /// Replaces the rules of an organization by those of an owner; they count from the next sign-ins.
 ///
 /// # Errors
-/// 400 if a new one names a provider or a resource that is not there; 401 if a new one makes owners, and the
-/// owner has not proved lately who they are.
+/// 400 if a new one names a provider or a resource that is not there; 403 if it names a provider for which
+/// nobody has vouched, and the owner does not administer the installation.
 pub(super) fn replace(
     tx: &mut Tx,
     new: Option<&NewRules>,
@@ -203,9 +206,9 @@ pub(super) fn replace(
             Some(old) => rule.set_by = old.set_by,
             None => {
                 require_known(tx, &rule, index, oidc)?;
-                // As to appoint one.
-                if rule.role == Some(Role::Owner) {
-                    caller.identity.require_recent_proof(tx.now())?;
+                // What providers say of people is the installation's, as accounts are.
+                if !may_be_asked(&tx.view(), &rule.provider, old)? {
+                    require_installation_admin(&tx.view(), &caller.identity)?;
                 }
             }
         }
@@ -219,6 +222,22 @@ pub(super) fn replace(
         None if after.rules.is_empty() => Ok(()),
         None => tx.insert(&after),
     }
+}
+
+/// Whether somebody who administers the installation has let the organization ask a provider of its members:
+/// it lists a domain with it, or has a rule of theirs. That it requires the provider says nothing: for that
+/// any owner is enough.
+fn may_be_asked(view: &View, provider: &str, old: &[SignInRule]) -> Result<bool> {
+    let domains: Vec<JoiningDomain> = view.all(ListSource::TABLE, &view.org())?;
+    if domains.iter().any(|domain| domain.provider == provider) {
+        return Ok(true);
+    }
+    for rule in old.iter().filter(|rule| rule.provider == provider) {
+        if is_installation_admin(view, rule.set_by)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn require_known(tx: &Tx, rule: &SignInRule, index: usize, oidc: &Oidc) -> Result<()> {

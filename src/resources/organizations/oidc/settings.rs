@@ -7,8 +7,8 @@ use super::records::JoiningDomain;
 use super::rule_settings::{self, NewRules, RuleInfo};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    AddressProof, Membership, ProviderSession, RequiredProvider, Role, SESSION_ADMIN, User,
-    has_second_factor, require_installation_admin,
+    AddressProof, Membership, RequiredProvider, Role, SESSION_ADMIN, User, has_second_factor,
+    require_installation_admin,
 };
 use crate::base::{BoundedList, Domain, Error, Id, Issue, Result, Text};
 use crate::resources::organizations::sessions::require_session;
@@ -166,15 +166,15 @@ fn require_provider(tx: &mut Tx, req: &Req<(), NewSignInSettings>, owner: Id<Use
         return Ok(());
     }
     require_break_glass(&tx.view(), owner)?;
-    let session: Option<ProviderSession> = tx.get(&require_session(req.identity()))?;
-    let is_let_in = session.is_some_and(|session| providers.contains(&session.provider));
-    if req.identity().user != owner && !is_let_in {
+    let required = RequiredProvider { org, break_glass: owner, providers, required_at: tx.now() };
+    let session = require_session(req.identity());
+    if !required.lets_in(&tx.view(), req.identity().user, session)? {
         return Err(Error::conflict(
             "would_lock_you_out",
             "you would be refused yourself: sign in with one of the providers, and require it then",
         ));
     }
-    tx.put(&RequiredProvider { org, break_glass: owner, providers, required_at: tx.now() })
+    tx.put(&required)
 }
 
 /// The providers that are to be required, without one twice: those that are named, or all of the server.

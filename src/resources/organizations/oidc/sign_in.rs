@@ -117,6 +117,10 @@ impl Input for ProviderAnswer {}
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
+/// A year in seconds: with a `max_age` providers must say when the person signed in there (`auth_time`), and
+/// with so long a one nobody is asked for it.
+const ANY_AGE: &str = "31536000";
+
 fn list(_: &View, req: &Req) -> Result<Page<ProviderInfo>> {
     let info = |provider: &OidcProvider| ProviderInfo {
         name: provider.name.clone(),
@@ -148,14 +152,10 @@ pub(super) fn begin(
     let (base, name) = (&req.origin.link_base, &provider.name);
     attempt.redirect_uri = format!("{base}/sign-in/oidc/{name}/callback");
     attempt.link = req.input.link.unwrap_or_default();
+    attempt.again = req.input.again.unwrap_or_default();
     attempt.return_to = req.input.return_to.as_ref().map_or("/".into(), ToString::to_string);
-    let mut url = authorization_url(tx, provider, &discovery, &attempt);
-    if req.input.again == Some(true) {
-        // Some providers refuse `prompt=login`, which means the same.
-        url.push_str("&max_age=0");
-    }
     Ok(Outcome::Done(BegunSignIn {
-        url,
+        url: authorization_url(tx, provider, &discovery, &attempt),
         attempt: attempt.sign(tx.keys()),
         expires_at: attempt.expires_at(),
     }))
@@ -168,6 +168,8 @@ fn authorization_url(
     attempt: &SignInAttempt,
 ) -> String {
     let endpoint = &discovery.authorization_endpoint;
+    // Some providers refuse `prompt=login`, which means the same as 0.
+    let max_age = if attempt.again { "0" } else { ANY_AGE };
     let mut query = form_urlencoded::Serializer::new(String::new());
     query
         .append_pair("response_type", "code")
@@ -177,7 +179,8 @@ fn authorization_url(
         .append_pair("state", &attempt.state(tx.keys()))
         .append_pair("nonce", &attempt.nonce(tx.keys()))
         .append_pair("code_challenge", &attempt.challenge(tx.keys()))
-        .append_pair("code_challenge_method", "S256");
+        .append_pair("code_challenge_method", "S256")
+        .append_pair("max_age", max_age);
     let separator = if endpoint.contains('?') { '&' } else { '?' };
     format!("{endpoint}{separator}{}", query.finish())
 }
@@ -200,7 +203,7 @@ pub(super) fn finish(
         Ok(claims) => claims,
         Err(refusal) => return Ok(Outcome::Refused(refusal)),
     };
-    finish_as(tx, (&req.server.oidc, provider, &attempt), claims, &req.origin).map(Outcome::Done)
+    finish_as(tx, (&req.server.oidc, provider, &attempt), claims, &req.origin)
 }
 
 fn stale() -> Error {
@@ -266,10 +269,22 @@ fn claims(
     let nonce = attempt.nonce(tx.keys());
     let (issuer, client_id) = (&*provider.issuer, &*provider.client_id);
     let expected = Expected { issuer, client_id, nonce: &nonce, now };
-    check_id_token(&token, &keys, &expected).map_err(|problem| match problem {
+    let claims = check_id_token(&token, &keys, &expected).map_err(|problem| match problem {
         TokenProblem::UnknownKey => failed(provider, "its token is signed with an unknown key"),
         TokenProblem::Wrong(why) => failed(provider, format!("its token is refused: {why}")),
-    })
+    })?;
+    // To be checked by who asks for it (OpenID Connect Core 1.0, 3.1.2.1).
+    if attempt.again && claims.is_proved_before(attempt.begun_at()) {
+        return Err(Error::forbidden(
+            "sign_in_refused",
+            format!(
+                "{} has let you through without asking you to sign in again; sign out there, and \
+                 begin again",
+                provider.label
+            ),
+        ));
+    }
+    Ok(claims)
 }
 
 fn routes() -> Vec<Route> {

@@ -33,6 +33,8 @@ use crate::resources::organizations::{accounts, invited_accounts};
 use crate::resources::testing::{Fixture, NOON, args, user};
 use crate::store::{ListSource, Tx};
 
+mod answers;
+mod foreign_provider;
 mod joining;
 mod linking;
 mod logout;

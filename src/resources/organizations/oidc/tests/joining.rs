@@ -44,7 +44,7 @@ fn new_people_are_those_of_a_listed_domain_and_of_no_other_nor_below_it() {
 }
 
 /// Invites an address into another organization, or the fixture's.
-fn invite(world: &World, who: &Principal, email: &str) {
+pub(super) fn invite(world: &World, who: &Principal, email: &str) {
     let Principal::Caller(caller) = who else { unreachable!("a caller") };
     let (org, inviter) = (caller.org, caller.user());
     let email = Email::parse(email).unwrap();
@@ -69,7 +69,7 @@ fn invite(world: &World, who: &Principal, email: &str) {
 }
 
 /// Has somebody cause as many accounts as one may.
-fn spend(world: &World, who: &Principal) {
+pub(super) fn spend(world: &World, who: &Principal) {
     let spender = user(who);
     let spend = move |tx: &mut Tx| {
         let known: User = tx.fetch(&spender)?;

@@ -64,7 +64,7 @@ fn where_a_provider_is_required_a_password_is_enough_for_one_owner_alone() {
 }
 
 /// Makes a session one that was begun with this provider.
-fn with_provider(world: &World, token: &str, provider: &str) {
+pub(super) fn with_provider(world: &World, token: &str, provider: &str) {
     let Principal::Identity(identity) = signed_in(&world.fixture.store, token) else {
         unreachable!("a session")
     };

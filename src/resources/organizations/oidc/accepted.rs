@@ -1,0 +1,72 @@
+//! In which sessions accounts of providers are linked and unlinked, where an organization of the person
+//! requires a provider.
+//!
+//! A link is a way into every organization that accepts its provider. So a session that one of them refuses
+//! makes none there: whoever administers another provider, or knows the password, is in such a session.
+
+use crate::auth::oidc::Oidc;
+use crate::auth::{Organization, RequiredProvider, Session, User, user_organizations};
+use crate::base::{Error, Id, Result};
+use crate::resources::organizations::sign_in_link::SignInLink;
+use crate::store::{ListSource, View};
+
+/// Requires that a session may link an account. With a password the first account at a provider that an
+/// organization requires is linked in any session: there is no other way to it.
+///
+/// # Errors
+/// 403 in a session that an organization of the user does not let in.
+pub(super) fn require_to_link(
+    view: &View,
+    oidc: &Oidc,
+    (user, session): (&User, Id<Session>),
+) -> Result<()> {
+    let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user.id)?;
+    let concerns = |required: &RequiredProvider| {
+        user.password.is_none() || links.iter().any(|link| accepts(oidc, required, link))
+    };
+    require_let_in(view, (user.id, session), concerns)
+}
+
+/// Requires that a session may unlink an account: the next one would be the first again.
+///
+/// # Errors
+/// 403 in a session that an organization of the user does not let in, which accepts the account's provider.
+pub(super) fn require_to_unlink(
+    view: &View,
+    oidc: &Oidc,
+    (user, session): (&User, Id<Session>),
+    link: &SignInLink,
+) -> Result<()> {
+    require_let_in(view, (user.id, session), |required| accepts(oidc, required, link))
+}
+
+fn require_let_in(
+    view: &View,
+    (user, session): (Id<User>, Id<Session>),
+    concerns: impl Fn(&RequiredProvider) -> bool,
+) -> Result<()> {
+    for org in user_organizations(view, user)? {
+        let Some(required) = view.get::<RequiredProvider>(&org)? else { continue };
+        if !concerns(&required) || required.lets_in(view, user, session)? {
+            continue;
+        }
+        let name = view.fetch::<Organization>(&org)?.name;
+        let providers = required.providers.join(" or ");
+        return Err(Error::forbidden(
+            "provider_required",
+            format!(
+                "your organization {name} requires its provider ({providers}), and this session was not \
+                 begun with it; sign in with it, and repeat this then"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a link is at a provider that an organization requires. A link has the name of when it was made.
+fn accepts(oidc: &Oidc, required: &RequiredProvider, link: &SignInLink) -> bool {
+    let mut providers = oidc.providers().iter();
+    providers.any(|provider| {
+        provider.issuer == link.issuer && required.providers.contains(&provider.name)
+    })
+}
