@@ -15,6 +15,7 @@ use super::output::ResourceRef;
 use crate::base::{Error, Result};
 use crate::outside::mail::{Mail, MailFailure};
 use crate::outside::{Call, CallResult, Children, Failure};
+use crate::store::Lane;
 
 /// Limit of the bodies of all calls of one operation together: they are held at once and built
 /// again in each run. A hundred judges with a long text each stay below it; five hundred texts with
@@ -97,6 +98,8 @@ pub struct PendingCalls {
     pub within: Option<Duration>,
     /// Whether the operation makes many long calls, one after another.
     pub is_long: bool,
+    /// Whose turn the calls take.
+    pub turn: Option<Lane>,
 }
 
 impl PendingCalls {
@@ -151,6 +154,17 @@ impl Calls {
     /// Takes a slot of those that are for many long calls, and keeps it to the end.
     pub fn take_long(&mut self) {
         self.asked.is_long = true;
+    }
+
+    /// Makes the calls of this run in a turn that one request has at a time. When its turn comes the
+    /// operation runs again before any call is made: another may have learned what this one asks for.
+    pub fn take_turn(&mut self, turn: Lane) {
+        self.asked.turn = Some(turn);
+    }
+
+    /// The result of this call, if it was made; it is not asked for.
+    pub fn heard(&self, call: &Call) -> Option<CallResult> {
+        self.known.as_ref().and_then(|known| known.heard.get(&tag(call)).cloned())
     }
 
     /// Asks for no further call until [`Calls::reopen`]: only those have a result that were made before.

@@ -127,6 +127,8 @@ pub(super) fn second_factor_missing() -> Error {
 pub enum CodeRefusal {
     /// It is wrong, or was used.
     Wrong,
+    /// It is wrong, and the second factor is not on yet: there is no recovery code.
+    WrongFirst,
     /// There were too many wrong ones; codes of the app are read again after so many seconds.
     TooMany(u32),
 }
@@ -139,6 +141,11 @@ impl CodeRefusal {
                 "wrong_code",
                 "the code is wrong, or was used before; take the one that the app shows now, or a \
                  recovery code that is left",
+            ),
+            CodeRefusal::WrongFirst => Error::forbidden(
+                "wrong_code",
+                "the code is wrong, or was used before; take the one that the app shows now, and see that \
+                 the clock of your phone is right",
             ),
             CodeRefusal::TooMany(secs) => {
                 let (name, quota) = ("second-factor", MAX_WRONG);
@@ -246,17 +253,21 @@ impl SecondFactor {
             secret.and_then(|secret| totp::accepted_step(&secret, digits, now, self.last_step));
         let Some(last_step) = step else {
             tx.replace(self, &SecondFactor { wrong: wrong + 1, wrong_since, ..self.clone() })?;
-            return Ok(Some(CodeRefusal::Wrong));
+            return Ok(Some(self.wrong()));
         };
         tx.replace(self, &SecondFactor { last_step, ..self.clone() })?;
         Ok(None)
+    }
+
+    fn wrong(&self) -> CodeRefusal {
+        if self.is_on() { CodeRefusal::Wrong } else { CodeRefusal::WrongFirst }
     }
 
     fn use_recovery_code(&self, tx: &mut Tx, code: &str) -> Result<Option<CodeRefusal>> {
         let hash = blake3::Hash::from(hash_of(tx.keys(), self.user, code));
         // Hashes are compared in constant time.
         let used = self.recovery.iter().position(|left| hash == *left);
-        let Some(used) = used else { return Ok(Some(CodeRefusal::Wrong)) };
+        let Some(used) = used else { return Ok(Some(self.wrong())) };
         let mut recovery = self.recovery.clone();
         recovery.remove(used);
         tx.replace(self, &SecondFactor { recovery, ..self.clone() })?;

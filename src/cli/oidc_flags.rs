@@ -32,6 +32,7 @@ pub(super) struct OidcFlags {
                      label=TEXT: what people see, by default the name\n\
                      trust-addresses=yes: addresses count as verified although the provider does not say \
                      so, because somebody administers them\n\
+                     sign-out=yes: who signs out here is led to the provider, to sign out there, too\n\
                      session-hours=N: how long a session lasts that it has let in, 1 to 12 (by default 12)"
     )]
     oidc: Vec<String>,
@@ -94,7 +95,7 @@ fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
             return Err(format!("give {key} once, as {key}=…"));
         }
     }
-    let [name, issuer, client_id, secret_file, label, trust, hours] = values;
+    let [name, issuer, client_id, secret_file, label, trust, sign_out, hours] = values;
     let required = |value: Option<&str>, key| {
         value.map(String::from).ok_or_else(|| format!("{key}=… is missing"))
     };
@@ -105,11 +106,13 @@ fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
     }
     let issuer = required(issuer, "issuer")?;
     check_issuer(&issuer)?;
-    let trusts_addresses = match trust {
-        None | Some("no") => false,
-        Some("yes") => true,
-        Some(_) => return Err("trust-addresses must be yes or no".into()),
+    let is_yes = |value: Option<&str>, key: &str| match value {
+        None | Some("no") => Ok(false),
+        Some("yes") => Ok(true),
+        Some(_) => Err(format!("{key} must be yes or no")),
     };
+    let trusts_addresses = is_yes(trust, "trust-addresses")?;
+    let signs_out = is_yes(sign_out, "sign-out")?;
     let session_secs = session_secs(hours)?;
     let label = label.map_or_else(|| name.clone(), String::from);
     if label.chars().count() > 60 || label.chars().any(char::is_control) {
@@ -123,13 +126,22 @@ fn parse(text: &str) -> Result<(OidcProvider, Option<PathBuf>), String> {
         client_id,
         secret: None,
         trusts_addresses,
+        signs_out,
         session_secs,
     };
     Ok((provider, secret_file.map(PathBuf::from)))
 }
 
-const KEYS: [&str; 7] =
-    ["name", "issuer", "client-id", "secret-file", "label", "trust-addresses", "session-hours"];
+const KEYS: [&str; 8] = [
+    "name",
+    "issuer",
+    "client-id",
+    "secret-file",
+    "label",
+    "trust-addresses",
+    "sign-out",
+    "session-hours",
+];
 
 /// The length of sessions: none outlasts those of a password.
 fn session_secs(hours: Option<&str>) -> Result<i64, String> {
@@ -160,14 +172,16 @@ mod tests {
     #[test]
     fn a_provider_is_named_by_its_parts() {
         let text = "name=kc, issuer=https://id.test/realms/a/,client-id=r=1,secret-file=/run/s,\
-                    label=Our Keycloak,trust-addresses=yes";
+                    label=Our Keycloak,trust-addresses=yes,sign-out=yes";
         let (provider, secret_file) = parse(text).unwrap();
         assert_eq!((&*provider.name, &*provider.label), ("kc", "Our Keycloak"));
         assert_eq!(provider.issuer, "https://id.test/realms/a/");
         assert_eq!((&*provider.client_id, provider.trusts_addresses), ("r=1", true));
+        assert!(provider.signs_out);
         assert_eq!(secret_file, Some("/run/s".into()));
         let (public, secret_file) = parse("name=a,issuer=http://127.0.0.1:1,client-id=c").unwrap();
         assert_eq!((&*public.label, public.trusts_addresses, secret_file), ("a", false, None));
+        assert!(!public.signs_out);
         assert_eq!(public.session_secs, SESSION_SECS);
         let short = parse("name=a,issuer=https://id.test,client-id=c,session-hours=1").unwrap();
         assert_eq!(short.0.session_secs, 3600);
@@ -213,6 +227,7 @@ mod tests {
             ("name=a,issuer=id.test,client-id=c", "issuer"),
             ("name=a,issuer=https://id.test,client-id=c,secret=hush", "no part"),
             ("name=a,issuer=https://id.test,client-id=c,trust-addresses=1", "yes or no"),
+            ("name=a,issuer=https://id.test,client-id=c,sign-out=true", "sign-out must be yes"),
             ("name=a,issuer=https://id.test,client-id=c,session-hours=13", "from 1 to 12"),
             ("name=a,issuer=https://id.test,client-id=c,session-hours=0", "from 1 to 12"),
             ("name=a,issuer=https://id.test,client-id=c,session-hours=1.5", "from 1 to 12"),

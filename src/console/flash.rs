@@ -23,6 +23,7 @@ texts! {
     SecondFactorOptional = "Members need no second factor any more.",
     ResetMailed = "If the address has an account, a link is on its way there.",
     SignedOut = "You are signed out.",
+    SignedOutHere = "You are signed out here. Your provider could not be asked to sign you out there, where you may still be signed in.",
     ConfirmLink = "An account here has this e-mail address. Sign in to it as usual once, to confirm that it is yours.",
     Linked = "The account is linked. From now on you can sign in with it.",
     Unlinked = "The account is not linked any more.",

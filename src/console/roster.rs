@@ -49,6 +49,8 @@ pub struct Member {
     pub role: Role,
     /// Whether the person has a second factor, for admins.
     pub second_factor: Nullable<bool>,
+    /// The providers with which the person signs in, for admins.
+    pub sign_in_providers: Nullable<Vec<String>>,
     pub joined_at: Time,
 }
 
@@ -59,8 +61,14 @@ impl Member {
     }
 
     /// Whether it can approve: a viewer cannot, nor can whoever nobody vouches for.
-    fn can_approve(&self) -> bool {
+    pub fn can_approve(&self) -> bool {
         self.email_verified && self.role >= Role::Member
+    }
+
+    /// Whether it has signed in with one of these providers; with any if there are none.
+    fn signs_in_with(&self, providers: &[String]) -> bool {
+        let own = self.sign_in_providers.as_deref().unwrap_or_default();
+        own.iter().any(|name| providers.is_empty() || providers.contains(name))
     }
 
     /// Its name as an approver.
@@ -108,6 +116,32 @@ pub fn approver(members: &[Member], id: &str) -> String {
 pub fn too_few(members: &[Member], approvers: &[String], needed: impl Borrow<u32>) -> String {
     let can = |member: &&Member| member.can_approve() && approvers.contains(&member.user_id);
     texts::too_few(members.iter().filter(can).count(), *needed.borrow())
+}
+
+/// The people whom a second factor, once it is required, keeps out until they turn theirs on.
+pub fn without_second_factor(members: &[Member]) -> String {
+    let lacks = |member: &&Member| member.second_factor.0 == Some(false);
+    listed(members.iter().filter(lacks))
+}
+
+/// The people who have not signed in with one of these providers, or with any if there are none: once one is
+/// required they get in no other way. Not who is let in with a password.
+pub fn without_provider(members: &[Member], providers: &[String], let_in: &str) -> String {
+    let lacks = |member: &&Member| {
+        !member.is_service() && member.user_id != let_in && !member.signs_in_with(providers)
+    };
+    listed(members.iter().filter(lacks))
+}
+
+/// So many people are named in a sentence.
+const MAX_NAMED: usize = 10;
+
+/// Their names in a sentence; empty if there is nobody.
+fn listed<'a>(members: impl Iterator<Item = &'a Member>) -> String {
+    let names: Vec<&str> = members.map(|member| member.name.as_str()).collect();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let named = names.into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+    if more == 0 { named } else { format!("{named} and {more} more") }
 }
 
 /// What can be restricted to members with a grant.
@@ -166,8 +200,8 @@ mod tests {
     fn member(id: &str, role: &str, is_verified: bool) -> Member {
         let member = json!({
             "userId": id, "kind": "person", "email": "a@b.test", "name": id, "role": role,
-            "emailVerified": is_verified, "addressProved": false, "secondFactor": null,
-            "joinedAt": "2026-01-01T00:00:00Z",
+            "emailVerified": is_verified, "addressProved": false, "secondFactor": false,
+            "signInProviders": ["kc"], "joinedAt": "2026-01-01T00:00:00Z",
         });
         serde_json::from_value(member).unwrap()
     }
@@ -183,5 +217,18 @@ mod tests {
         assert_eq!(warned(&["a", "b", "c"], 1), "");
         assert!(warned(&["a", "b"], 2).starts_with("Only 1 of them can approve now, and 2 must."));
         assert!(warned(&["b", "c"], 1).starts_with("Nobody of them can approve now"));
+    }
+    #[test]
+    fn whom_a_rule_would_keep_out_is_named() {
+        let members: Vec<_> = (0..12).map(|n| member(&format!("m{n}"), "member", true)).collect();
+        assert_eq!(without_second_factor(&members[..2]), "m0, m1");
+        assert!(without_second_factor(&members).ends_with("m8, m9 and 2 more"));
+        let without = |providers: &[&str], let_in: &str| {
+            let providers: Vec<_> = providers.iter().map(ToString::to_string).collect();
+            without_provider(&members[..2], &providers, let_in)
+        };
+        assert_eq!(without(&[], ""), "");
+        assert_eq!(without(&["entra", "kc"], ""), "");
+        assert_eq!(without(&["entra"], "m1"), "m0");
     }
 }

@@ -12,6 +12,7 @@ use super::flash::Flash;
 use super::multipart::SentFile;
 use super::problems::is_about_the_form;
 use super::reply::Reply;
+use super::strict::Nullable;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result, Time};
@@ -75,6 +76,8 @@ pub struct CurrentSession {
     /// When they last proved who they are.
     pub proved_at: Time,
     pub has_password: bool,
+    /// The provider at which signing out here signs out, too.
+    pub sign_out_provider: Nullable<String>,
 }
 
 /// The visitor.

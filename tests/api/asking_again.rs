@@ -41,6 +41,7 @@ fn provider() -> OidcProvider {
         client_id: "roadstead".into(),
         secret: None,
         trusts_addresses: false,
+        signs_out: false,
         session_secs: 3600,
     }
 }

@@ -48,7 +48,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     (Anybody, Both, "session", &["sign_in", "sign_in_code"]),
     (Anybody, Both, "device_sign_in", &["begin", "finish"]),
     (Anybody, Both, "sign_in_provider", &["list"]),
-    (Anybody, Both, "provider_session", &["begin", "sign_in", "end"]),
+    (Anybody, Both, "provider_session", &["begin", "sign_in", "end", "sign_out"]),
     (Outside, Both, "exchange_request", &["create", "get"]),
     (Outside, Both, "exchange_message", &["create", "list"]),
     (Oneself, Session, "session", &["get", "list", "confirm", "end", "end_others", "sign_out"]),

@@ -1,6 +1,7 @@
 //! A provider of sign-ins, written by the specifications (OpenID Connect Core 1.0, RFC 6749, 7636, 9207).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -23,6 +24,8 @@ pub struct Provider {
     es: EcdsaKeyPair,
     rs: RsaKeyPair,
     codes: Mutex<BTreeMap<String, Granted>>,
+    /// How often its documents were asked for.
+    asked: AtomicUsize,
 }
 
 /// What a code was given for.
@@ -43,6 +46,7 @@ impl Provider {
             es: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(),
             rs: RsaKeyPair::generate(KeySize::Rsa2048).unwrap(),
             codes: Mutex::default(),
+            asked: AtomicUsize::new(0),
         });
         let own = provider.clone();
         sites.serve_whole(domain, move |request| own.respond(request));
@@ -58,18 +62,23 @@ impl Provider {
             client_id: "roadstead".into(),
             secret: Some("a secret: with + and %".into()),
             trusts_addresses: false,
+            signs_out: false,
             session_secs: 12 * 3600,
         }
     }
 
     fn respond(&self, request: &str) -> Vec<u8> {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        if head.starts_with("GET ") {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
         let answer = match head.split(' ').nth(1).unwrap() {
             "/.well-known/openid-configuration" => Ok(json!({
                 "issuer": self.issuer,
                 "authorization_endpoint": format!("{}/auth", self.issuer),
                 "token_endpoint": format!("{}/token", self.issuer),
                 "jwks_uri": format!("{}/keys", self.issuer),
+                "end_session_endpoint": format!("{}/end", self.issuer),
                 "authorization_response_iss_parameter_supported": true,
             })),
             "/keys" => Ok(self.keys()),
@@ -130,6 +139,12 @@ impl Provider {
             self.es.sign(&random, message.as_bytes()).unwrap().as_ref().to_vec()
         };
         format!("{message}.{}", BASE64.encode(signature))
+    }
+
+    /// How often its documents were asked for.
+    #[allow(dead_code)] // Not every suite counts.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// Says that somebody has signed out, as the body of its request (Back-Channel Logout 1.0, 2.5).

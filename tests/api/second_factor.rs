@@ -166,6 +166,8 @@ fn an_organization_that_requires_one_is_closed_to_sessions_without_and_to_no_key
     assert_eq!(of(&acme.member_id)["secondFactor"], false);
     let shown = key.get("/organizations/members").items();
     assert!(shown.iter().all(|member| member["secondFactor"].is_null()));
+    assert!(shown.iter().all(|member| member["signInProviders"].is_null()));
+    assert_eq!(of(&dan.id)["signInProviders"], json!([]));
 
     let log = eventually("the refusal is in the log", || {
         let log = dan.session.get("/audit-logs?action=tool.create").items();

@@ -42,6 +42,7 @@ mod prompts;
 mod protected_labels;
 mod provider_rules;
 mod provider_sign_in;
+mod provider_sign_out;
 mod second_factor;
 mod server;
 mod operations;

@@ -397,7 +397,7 @@ const OFFERED: &[(&str, &[&str])] = &[
     ("reset_password.rs", &["POST /auth/password/reset", "POST /auth/password/forgot"]),
     ("setup.rs", &["GET /setup", "POST /setup"]),
     ("sign_in.rs", &["POST /auth/sign-in", "POST /auth/sign-in/code", "GET /auth/providers"]),
-    ("sign_out.rs", &["POST /auth/sign-out"]),
+    ("sign_out.rs", &["POST /auth/sign-out", "POST /auth/providers/sign-out"]),
     ("system.rs", &["GET /system"]),
     ("task.rs", &["GET /teams/{teamId}/tasks/{taskId}", "PATCH /teams/{teamId}/tasks/{taskId}"]),
     ("tasks.rs", &["GET /teams/{teamId}/tasks", "POST /teams/{teamId}/tasks"]),

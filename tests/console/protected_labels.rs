@@ -177,3 +177,30 @@ fn today_says_of_labels_that_one_cannot_approve_yet() {
     today.shows("You are asked to approve labels, and cannot yet");
     today.hides("Labels that wait for your approval");
 }
+
+#[test]
+fn a_protection_that_nobody_can_approve_is_warned_of_when_it_is_saved() {
+    let server = server();
+    let ada = server.signed_in("ada@acme.test");
+    let own = "/registries/main/protected-labels/production";
+    server.ada().put(own, json!({"minRole": "admin"})).ok();
+    let form = "/o/acme/registries/main/labels/production";
+    let save = |fields: &[(&str, &str)]| {
+        let mut blank = ada.open(form).form(form);
+        let chosen = ["mover", "approver", "preventSelfApproval"];
+        blank.fields.retain(|(name, _)| !chosen.contains(&name.as_str()));
+        ada.send_form(&blank, fields).location().to_string()
+    };
+    let (ben, cara) = (user(&server, "ben@acme.test"), user(&server, "cara@acme.test"));
+    // Nobody vouches for the address of Ben.
+    assert_eq!(save(&[("minRole", "admin"), ("approver", &ben)]), form);
+    let page = ada.open(form);
+    page.shows("The protection was saved.").shows("Nobody of them can approve now, and 1 must.");
+    let alone = [("minRole", "member"), ("approver", &*cara), ("preventSelfApproval", "true")];
+    assert_eq!(save(&alone), form);
+    ada.open(form).shows("cara alone can approve now, and may move it, too");
+    // Ada moves it, and Cara approves.
+    let both = [("minRole", "admin"), ("approver", &*cara), ("preventSelfApproval", "true")];
+    assert_eq!(save(&both), "/o/acme/prompts/main");
+    ada.open(form).hides("can approve now");
+}

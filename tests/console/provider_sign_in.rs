@@ -52,6 +52,7 @@ fn the_invited_and_those_of_a_listed_domain_sign_in_without_a_password() {
         (grace["role"].clone(), grace["addressProved"].clone()),
         (json!("admin"), json!(true))
     );
+    assert_eq!(grace["signInProviders"], json!(["kc"]));
 
     let rules = json!({"domains": [{"domain": "acme.test", "provider": "kc", "role": "member"}]});
     server.ada().put("/organizations/sign-in", rules).ok();
@@ -150,7 +151,7 @@ fn an_organization_that_requires_a_provider_refuses_passwords() {
     server.add("ben", "member");
     let ada = server.signed_in("ada@acme.test");
     let page = ada.get("/o/acme/settings/sign-in");
-    page.shows("Providers of this server: kc.");
+    page.shows("Providers of this server: kc.").shows("for the first time: ben, Ada.");
     let session = server.ada().get("/auth/session").ok();
     let owner = session["user"]["id"].as_str().unwrap();
     turn_on(&server, owner);

@@ -145,3 +145,18 @@ fn an_owner_requires_one_and_an_admin_resets_one() {
     assert_eq!(ben.get("/o/acme/prompts").status, 403);
     ben.get("/account").shows("An admin has turned it off");
 }
+
+#[test]
+fn an_owner_sees_whom_a_required_second_factor_would_keep_out() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let ada = server.signed_in("ada@acme.test");
+    let members = "/o/acme/settings/members";
+    ada.open(members).shows("until they turn theirs on: ben, Ada.");
+    turn_on(&ada);
+    let page = ada.open(members);
+    page.shows("until they turn theirs on: ben.");
+    let required = ada.send(&page, members, &[("action", "require")]);
+    assert_eq!(required.location(), members);
+    ada.open(members).hides("until they turn theirs on:");
+}

@@ -4,7 +4,8 @@
 // client. It prints its issuer as a line of JSON, and reads in the first line where the client takes logouts
 // (`client`) and where it is for browsers (`links`). Each line after it is an errand of the person, whose end
 // is printed so: {"signIn": url, "as": name} leads to the provider, which answers with {"location": where it
-// led back to}; {"signOut": true} ends the session there.
+// led back to}; {"signOut": url} ends the session there, from a page of its own if the url is "", and is answered
+// with its status or with {"location": where it led to}.
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:https'
 import { createInterface } from 'node:readline'
@@ -30,6 +31,7 @@ const provider = new Provider(issuer, {
     redirect_uris: [`${links}/sign-in/oidc/real/callback`],
     backchannel_logout_uri: `${client}/sign-in/oidc/real/logout`,
     backchannel_logout_session_required: true,
+    post_logout_redirect_uris: [`${links}/sign-in`],
   }],
   claims: { openid: ['sub', 'groups'], email: ['email', 'email_verified'], profile: ['name'] },
   // Claims of scopes are in the ID token, not only at the userinfo endpoint.
@@ -77,16 +79,16 @@ async function signIn(url, name) {
   return page.text ? { status: page.status, text: page.text } : { location: page.url }
 }
 
-async function signOut() {
-  const { text } = await open(`${issuer}/session/end`)
+async function signOut(url) {
+  const { text } = await open(url || `${issuer}/session/end`)
   const xsrf = text.match(/name="xsrf" value="([^"]+)"/)[1]
-  const { status } = await open(`${issuer}/session/end/confirm`, { xsrf, logout: 'yes' })
-  return { status }
+  const page = await open(`${issuer}/session/end/confirm`, { xsrf, logout: 'yes' })
+  return page.text ? { status: page.status } : { location: page.url }
 }
 
 for await (const line of lines) {
   const errand = JSON.parse(line)
-  print(await (errand.signOut ? signOut() : signIn(errand.signIn, errand.as)).catch((error) => ({
+  print(await ('signOut' in errand ? signOut(errand.signOut) : signIn(errand.signIn, errand.as)).catch((error) => ({
     error: `${error} ${error.cause ?? ''}`,
   })))
 }

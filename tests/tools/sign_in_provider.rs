@@ -105,7 +105,9 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let place = tempfile::tempdir().unwrap();
     let secret = secret_file(place.path());
     let ca = fixture("ca.pem");
-    let own = format!("name=real,issuer={issuer},client-id=roadstead,secret-file={secret}");
+    let own = format!(
+        "name=real,issuer={issuer},client-id=roadstead,secret-file={secret},sign-out=yes"
+    );
     let flags = ["--oidc", &own, "--ca-file", &ca, "--allow-private-network", "127.0.0.1"];
     let acme = Acme::start(&flags);
     // Links have the host that requests name.
@@ -121,7 +123,7 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let session = grace.get("/auth/session").ok();
     assert_eq!(session["user"]["email"], "grace@acme.test");
     assert_eq!(session["memberships"][0]["role"], "admin");
-    provider.tell(&json!({"signOut": true}));
+    provider.tell(&json!({"signOut": ""}));
     assert_eq!(provider.hear()["status"], 200);
     eventually("the session's end", || {
         Some(()).filter(|()| grace.get("/auth/session").status == 401)
@@ -130,7 +132,19 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     assert_eq!(entries[0]["actor"]["name"], "grace", "{entries:?}");
 
     let henry = provider.sign_in(&anonymous, "henry");
-    assert_eq!(henry.get("/auth/session").ok()["memberships"][0]["role"], "member");
+    let session = henry.get("/auth/session").ok();
+    assert_eq!(session["memberships"][0]["role"], "member");
+    // From here: he is led there and back, and is not signed in there any more.
+    assert_eq!(session["signOutProvider"], "real");
+    henry.post("/auth/sign-out", json!({})).ok();
+    let body = json!({"provider": "real"});
+    let out = anonymous.ask("POST", "/auth/providers/sign-out").json(&body).send().ok();
+    provider.tell(&json!({"signOut": out["url"]}));
+    let back = provider.hear();
+    let expected = format!("http://localhost/sign-in?state={}", out["state"].as_str().unwrap());
+    assert_eq!(back["location"], expected, "{back}");
+    let grace = provider.sign_in(&anonymous, "grace");
+    assert_eq!(grace.get("/auth/session").ok()["user"]["email"], "grace@acme.test");
 }
 
 /// A file with the secret that nobody else may read.

@@ -17,7 +17,7 @@ use crate::api::calls::{Calls, KnownResults, PendingCalls, Tag, Work, WorkResult
 use crate::base::{Error, Result, TraceParent};
 use crate::outside::mail::MailFailure;
 use crate::outside::{Call, is_lookup};
-use crate::store::{Lane, WorkHints};
+use crate::store::{Lane, Permit, WorkHints};
 
 /// Why a mail was not sent within the time of its operation.
 const MAILED_LATE: &str = "the mail server did not accept the mail in time";
@@ -53,6 +53,8 @@ pub struct CallRound<'a> {
     long: Option<Slot>,
     /// The mails that were sent, until what counts them is committed or not.
     mailing: Vec<InFlightGuard>,
+    /// The turn that the calls take, until a run asks for calls of no turn or another one.
+    turn: Option<(Lane, Permit<Lane>)>,
 }
 
 impl<'a> CallRound<'a> {
@@ -70,6 +72,7 @@ impl<'a> CallRound<'a> {
             computing: None,
             long: None,
             mailing: Vec::new(),
+            turn: None,
         }
     }
 
@@ -87,6 +90,22 @@ impl<'a> CallRound<'a> {
     /// The [`Calls`] of the next run.
     pub fn calls(&self) -> Calls {
         Calls::new(self.known())
+    }
+
+    /// Waits for the turn that the calls of a run take. Returns whether it has begun now: then the
+    /// operation is to run again before they are made.
+    ///
+    /// # Errors
+    /// 503 if the turn does not come.
+    pub async fn take_turn(&mut self, turn: Option<Lane>, own: Lane) -> Result<bool> {
+        if self.turn.as_ref().map(|(held, _)| *held) == turn {
+            return Ok(false);
+        }
+        // Before it waits: nobody is to have two at a time.
+        self.turn = None;
+        let Some(turn) = turn else { return Ok(false) };
+        self.turn = Some((turn, self.executor.call_turns.enter([own, turn], 0).await?));
+        Ok(true)
     }
 
     /// Does the work and makes the searches and calls that a run requested, for this user in this lane.

@@ -44,6 +44,17 @@ const CALLS: AdmissionLimits = AdmissionLimits {
     refusal: || Error::busy("overloaded", "too many requests wait for other servers; try again", 5),
 };
 
+/// Requests that wait until another one has read the same documents of a provider of sign-ins, one at a time
+/// for each provider. Each holds a token of up to 16 KB: 32 MB. A provider that signs everybody out sends one
+/// for each session, and one address does not take all places.
+const CALL_TURNS: AdmissionLimits = AdmissionLimits {
+    admitted: usize::MAX,
+    admitted_of_one: [usize::MAX, 1],
+    waiting: 2048,
+    waiting_of_one: [512, 1024],
+    ..CALLS
+};
+
 /// Requests that make many long calls, such as comparisons over inputs: five minutes each at most. Each may
 /// hold some 100 MB of texts and answers.
 const LONG_CALLS: AdmissionLimits = AdmissionLimits {
@@ -106,6 +117,8 @@ pub struct Executor {
     pub(super) call_slots: Admission<Lane>,
     /// Requests that make many long calls.
     pub(super) long_call_slots: Admission<Lane>,
+    /// Requests whose calls are made one after another.
+    pub(super) call_turns: Admission<Lane>,
     /// Answers of other servers that are passed on as they come.
     pub(super) exchanges: Exchanges,
     /// Streams of what changes.
@@ -156,6 +169,7 @@ impl Executor {
             computations: Works::new(COMPUTATIONS),
             call_slots: Admission::new(CALLS),
             long_call_slots: Admission::new(LONG_CALLS),
+            call_turns: Admission::new(CALL_TURNS),
             exchanges: Exchanges::default(),
             streams: Admission::new(STREAMS),
             server,
@@ -215,6 +229,7 @@ impl Executor {
             ("costly_work", self.store.costly_work()),
             ("calls", self.call_slots.figures()),
             ("long_calls", self.long_call_slots.figures()),
+            ("call_turns", self.call_turns.figures()),
             ("calls_from_outside", self.outside_calls.0.figures()),
             ("signatures_from_outside", self.signature_checks.turns.figures()),
             ("searches", self.searches.0.figures()),

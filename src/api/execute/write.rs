@@ -84,7 +84,7 @@ async fn write_calling(
     let shared = Arc::new((transaction, Mutex::new(operation)));
     let mut round = CallRound::new(context, time);
     let mut progress = Progress::default();
-    let (mut rounds, mut parts) = (0, 0);
+    let (mut rounds, mut parts, mut is_counted) = (0, 0, false);
     while rounds < MAX_ROUNDS && parts < MAX_PARTS {
         let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
@@ -125,17 +125,27 @@ async fn write_calling(
             progress.has_changes |= has_changes;
             (rounds, parts) = (0, parts + 1);
         } else {
-            // Guesses of who signs in with a provider must not keep it and this server busy. By the
-            // route: a credential that it does not ask for changes nothing.
-            let asks_for_none = context.request.route.policy.credential == RequiredCredential::None;
-            if rounds == 0 && asks_for_none {
-                context.executor.coordination.take_attempt_of(context.request.origin.address)?;
+            rounds += 1;
+            if round.take_turn(asked.turn, context.lanes().0).await? {
+                continue;
+            }
+            if !std::mem::replace(&mut is_counted, true) {
+                count_attempt(context)?;
             }
             round.run(asked, context.lanes()).await?;
-            rounds += 1;
         }
     }
     Err(too_many_rounds())
+}
+
+/// Counts a request that makes calls as an attempt to sign in, if it asks for no credential: guesses of who
+/// signs in with a provider must not keep it and this server busy. By the route: a credential that it does
+/// not ask for changes nothing.
+fn count_attempt(context: &RequestContext) -> Result<()> {
+    if context.request.route.policy.credential != RequiredCredential::None {
+        return Ok(());
+    }
+    context.executor.coordination.take_attempt_of(context.request.origin.address)
 }
 
 impl Transaction {

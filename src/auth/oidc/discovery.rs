@@ -1,6 +1,7 @@
 //! What a provider publishes of itself (OpenID Connect Discovery 1.0).
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::base::HttpUrl;
 
@@ -13,6 +14,8 @@ pub struct Discovery {
     pub jwks_uri: String,
     /// Whether a client sends its secret in the form, since the provider takes no other way.
     pub takes_secret_in_form: bool,
+    /// Where people sign out, if it says so (RP-Initiated Logout 1.0); it may have a query.
+    pub end_session_endpoint: Option<String>,
     /// Whether answers name the issuer (RFC 9207): one that does not is of somebody else.
     pub answers_with_issuer: bool,
 }
@@ -27,6 +30,8 @@ struct Document {
     code_challenge_methods_supported: Option<Vec<String>>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
+    /// Of any type: what is wrong with it keeps nobody from signing in.
+    end_session_endpoint: Option<Value>,
 }
 
 impl Discovery {
@@ -54,7 +59,10 @@ impl Discovery {
         }
         let methods = document.token_endpoint_auth_methods_supported.unwrap_or_default();
         let takes = |wanted: &str| methods.iter().any(|method| method == wanted);
+        let end = document.end_session_endpoint.as_ref().and_then(Value::as_str);
+        let end = end.filter(|url| is_usable(url, is_https)).map(String::from);
         Ok(Discovery {
+            end_session_endpoint: end,
             takes_secret_in_form: !takes("client_secret_basic") && takes("client_secret_post"),
             answers_with_issuer: document.authorization_response_iss_parameter_supported,
             authorization_endpoint: document.authorization_endpoint,
@@ -99,11 +107,32 @@ mod tests {
             let refused = parsed(change.clone()).unwrap_err();
             assert!(refused.contains(word), "{change}: {refused}");
         }
+        assert_eq!(read.end_session_endpoint, None);
         let read = parsed(json!({
             "token_endpoint_auth_methods_supported": ["client_secret_post"],
             "authorization_response_iss_parameter_supported": true,
         }));
         let read = read.unwrap();
         assert!(read.takes_secret_in_form && read.answers_with_issuer);
+    }
+
+    #[test]
+    fn where_to_sign_out_is_https_or_not_known_and_keeps_nobody_from_signing_in() {
+        let end = |url: serde_json::Value| {
+            parsed(json!({"end_session_endpoint": url})).unwrap().end_session_endpoint
+        };
+        assert_eq!(end(json!("https://id.test/end")).as_deref(), Some("https://id.test/end"));
+        for wrong in [
+            json!("http://id.test/end"),
+            json!("javascript:alert(1)"),
+            json!("//id.test/end"),
+            json!("https://id.test/#end"),
+            json!("/end"),
+            json!(""),
+            json!(1),
+            json!(null),
+        ] {
+            assert_eq!(end(wrong.clone()), None, "{wrong}");
+        }
     }
 }

@@ -31,6 +31,8 @@ pub struct OidcProvider {
     pub secret: Option<String>,
     /// Whether its addresses count as verified without `email_verified`: somebody administers them.
     pub trusts_addresses: bool,
+    /// Whether who signs out here is led there to sign out, too.
+    pub signs_out: bool,
     /// How long a session lasts that it has let in: at most as long as others.
     pub session_secs: i64,
 }
@@ -148,6 +150,7 @@ mod tests {
             client_id: "roadstead".into(),
             secret: Some("hush".into()),
             trusts_addresses: false,
+            signs_out: false,
             session_secs: 3600,
         }])
     }

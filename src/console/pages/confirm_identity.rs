@@ -42,7 +42,7 @@ struct ConfirmIdentity {
 
 #[derive(Deserialize)]
 struct Link {
-    provider: String,
+    issuer: String,
 }
 
 /// The answer to a form whose sender has to prove again who they are: this page, with what was entered.
@@ -62,7 +62,8 @@ async fn page(visit: &Visit, return_to: &str, carried: &Fields) -> Result<Confir
     let has_factor = second_factor::own(visit).await?.on_since.0.is_some();
     let linked: Vec<Link> = visit.api.items("/auth/links", &[]).await?;
     let mut providers = providers(visit).await?;
-    providers.retain(|provider| linked.iter().any(|link| link.provider == provider.name));
+    // By the issuer: the name is the operator's, who may have chosen another one since.
+    providers.retain(|provider| linked.iter().any(|link| link.issuer == provider.issuer));
     let mut frame = visit.frame("Confirm that it is you");
     // A form of this page that was sent in an earlier session comes back here, with all that it carries.
     frame.here = "/confirm-identity".into();

@@ -184,7 +184,15 @@ pub fn set_approvers(visit: &Visit, body: &mut Value) {
 async fn save(visit: &Visit) -> Result<Reply> {
     match settings(visit).await?.send(visit).await {
         Err(error) => edit(visit, visit.failed(error)?).await,
-        done => done,
+        Ok(done) => {
+            let stored: Environment = visit.api.get(&api_path(visit), &[]).await?;
+            let Some(own) = stored.approvals.0 else { return Ok(done) };
+            let members = roster::members(&visit.api).await?;
+            let warning = roster::too_few(&members, &own.approver_ids, own.min_approvals);
+            // The form says it again, with who was chosen.
+            let here = || visit.done(&visit.path, Flash::EnvironmentSaved);
+            Ok(if warning.is_empty() { done } else { here() })
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::roster::{Member, tabs};
+use crate::console::roster::{self, Member, tabs, without_second_factor};
 use crate::console::strict::List;
 use crate::console::visit::Visit;
 
@@ -42,6 +42,8 @@ struct Members {
     may_invite: bool,
     is_owner: bool,
     needs_second_factor: bool,
+    /// Whom it would keep out, if it were required.
+    without_factor: String,
 }
 
 #[derive(Deserialize)]
@@ -82,6 +84,13 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     } else {
         Vec::new()
     };
+    let is_owner = visit.member().role == Role::Owner;
+    let needs_second_factor = visit.member().second_factor_required;
+    let without_factor = if is_owner && !needs_second_factor {
+        without_second_factor(&roster::members(&visit.api).await?)
+    } else {
+        String::new()
+    };
     let page = Members {
         frame: visit.frame("Members").tabs(&tabs(visit)).failed(error.as_ref()),
         base: visit.in_org("/settings"),
@@ -89,8 +98,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         members: visit.api.get("/organizations/members", visit.cursor().as_slice()).await?,
         invitations,
         may_invite,
-        is_owner: visit.member().role == Role::Owner,
-        needs_second_factor: visit.member().second_factor_required,
+        is_owner,
+        needs_second_factor,
+        without_factor,
     };
     render(page.frame.status, &page)
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::environments::{Approvals, chosen, set_approvers};
 use crate::api::Method;
+use crate::auth::Role;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::{Api, segment};
 use crate::console::conflict::Edited;
@@ -56,6 +57,35 @@ impl ProtectedLabel {
         let named = self.user_ids.iter().map(|id| roster::name(members, id));
         let all: Vec<_> = by_role.into_iter().chain(named).collect();
         if all.is_empty() { "Nobody".into() } else { all.join(", ") }
+    }
+
+    /// Warns if what is asked for would wait in vain; empty otherwise.
+    fn warning(&self, members: &[Member]) -> String {
+        let Some(own) = &self.approvals.0 else { return String::new() };
+        let warning = roster::too_few(members, &own.approver_ids, own.min_approvals);
+        if !warning.is_empty() || !own.prevent_self_approval {
+            return warning;
+        }
+        let can =
+            |member: &&Member| member.can_approve() && own.approver_ids.contains(&member.user_id);
+        let all: Vec<&Member> = members.iter().filter(can).collect();
+        match all[..] {
+            [one] if self.permits(one) => format!(
+                "{0} alone can approve now, and may move it, too: nobody approves what {0} asks for.",
+                one.name
+            ),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether a member may move it.
+    fn permits(&self, member: &Member) -> bool {
+        let by_role = self.min_role.as_deref().is_some_and(|role| match role {
+            "member" => member.role >= Role::Member,
+            "admin" => member.role >= Role::Admin,
+            _ => member.role == Role::Owner,
+        });
+        by_role || self.user_ids.contains(&member.user_id)
     }
 
     /// How many approvals a move takes.
@@ -109,7 +139,7 @@ struct ProtectedLabelPage {
     members: Vec<Member>,
     movers: Vec<String>,
     approvers: Vec<String>,
-    /// That fewer of those who are stored can approve than must.
+    /// That those who are stored cannot approve what is asked for.
     warning: String,
     delete: String,
 }
@@ -172,9 +202,8 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let stored: ProtectedLabel = form.stored()?;
     let is_sent = visit.form.sent("minRole").is_some();
     let members = roster::members(&visit.api).await?;
-    let needed = stored.approvals();
+    let warning = stored.warning(&members);
     let approvers = stored.approvals.0.map(|own| own.approver_ids).unwrap_or_default();
-    let warning = roster::too_few(&members, &approvers, needed);
     let frame = visit.frame(&format!("Who moves {}", stored.label));
     let frame = crumbs(visit, frame).failed(error.as_ref());
     let frame = form.ready(frame, visit, error.as_ref());
@@ -193,7 +222,15 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 async fn save(visit: &Visit) -> Result<Reply> {
     match settings(visit).await?.send(visit).await {
         Err(error) => edit(visit, visit.failed(error)?).await,
-        done => done,
+        Ok(done) => {
+            let stored: ProtectedLabel = visit.api.get(&api_path(visit), &[]).await?;
+            let warning = stored.warning(&roster::members(&visit.api).await?);
+            // The form says it again, with who was chosen.
+            let own = || {
+                visit.done(&path(visit, visit.param(1), &stored.label), Flash::LabelProtectionSaved)
+            };
+            Ok(if warning.is_empty() { done } else { own() })
+        }
     }
 }
 

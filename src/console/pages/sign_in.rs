@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::base::{Error, Result};
+use crate::console::cookies::Cookie;
 use crate::console::frame::{Frame, render};
 use crate::console::guard::local;
 use crate::console::page::Page;
@@ -51,6 +52,7 @@ pub struct Begun {
 pub struct Provider {
     pub name: String,
     pub label: String,
+    pub issuer: String,
 }
 
 impl Provider {
@@ -133,17 +135,25 @@ pub async fn form(
     let carried = visit.form.below(CARRIED);
     let carried: Vec<(String, String)> =
         carried.kept().map(|(name, value)| (name.into(), value.into())).collect();
-    let frame = visit.frame("Sign in").failed(error);
+    let mut frame = visit.frame("Sign in").failed(error);
     let return_to = local(return_to);
-    let (is_open, forgets) = (!visit.is_private, visit.flash.is_some());
+    let is_back = is_back(visit);
+    if is_back {
+        frame.flash = Some("You are signed out.");
+    }
+    let (is_open, forgets) = (!visit.is_private, visit.flash.is_some() || is_back);
     // Going to a provider would lose what comes along.
     let begins = carried.is_empty() && challenge.is_empty();
     let providers = if begins { providers(visit).await? } else { Vec::new() };
     let challenge = challenge.into();
-    render(
-        frame.status,
-        &SignIn { frame, return_to, carried, providers, is_open, forgets, challenge },
-    )
+    let page = SignIn { frame, return_to, carried, providers, is_open, forgets, challenge };
+    let reply = render(page.frame.status, &page)?;
+    Ok(if is_back { reply.keep(Cookie::Attempt, "") } else { reply })
+}
+
+/// Whether a provider has led here who has signed out there, too (`sign_out.rs`).
+fn is_back(visit: &Visit) -> bool {
+    !visit.attempt.is_empty() && visit.query.some("state") == Some(visit.attempt.as_str())
 }
 
 async fn sign_in(visit: &Visit) -> Result<Reply> {

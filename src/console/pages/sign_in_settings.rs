@@ -12,7 +12,7 @@ use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
-use crate::console::roster::{members, tabs};
+use crate::console::roster::{Member, members, tabs, without_provider};
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
@@ -130,6 +130,20 @@ fn refined(visit: &Visit, _: &Value, body: &mut Value) {
     body["providers"] = visit.form.get("providers").split_whitespace().collect();
 }
 
+/// Whom it keeps out, or would, if people must sign in with a provider.
+fn kept_out(members: &[Member], stored: &Value) -> String {
+    let providers = Stored::deserialize(stored).map(|stored| stored.providers).unwrap_or_default();
+    let let_in = stored["breakGlassUserId"].as_str().unwrap_or_default();
+    let without = without_provider(members, &providers, let_in);
+    if without.is_empty() {
+        return "All members have signed in with one.".into();
+    }
+    format!(
+        "If members must sign in with one, these get in only after they have done so for the first time: \
+         {without}."
+    )
+}
+
 async fn form(visit: &Visit) -> Result<FormPage> {
     if visit.member().role != Role::Owner {
         return Err(Error::forbidden(
@@ -138,9 +152,11 @@ async fn form(visit: &Visit) -> Result<FormPage> {
         ));
     }
     let mut owners = vec![(String::new(), "No: a password is enough".into())];
-    let all = members(&visit.api).await?.into_iter();
-    let all = all.filter(|member| member.role == Role::Owner && !member.is_service());
-    owners.extend(all.map(|owner| (owner.user_id, format!("Yes, but for {}", owner.name))));
+    let all = members(&visit.api).await?;
+    let is_owner = |member: &&Member| member.role == Role::Owner && !member.is_service();
+    let each = all.iter().filter(is_owner);
+    owners
+        .extend(each.map(|owner| (owner.user_id.clone(), format!("Yes, but for {}", owner.name))));
     let fields = vec![
         Field::select("breakGlassUserId", "Must people sign in with a provider?", owners)
             .optional()
@@ -185,7 +201,8 @@ async fn form(visit: &Visit) -> Result<FormPage> {
     let lead = if known.is_empty() {
         "This server has no provider of sign-ins; its operator adds one with --oidc.".into()
     } else {
-        format!("Providers of this server: {}.", known.join(", "))
+        let (known, without) = (known.join(", "), kept_out(&all, &stored));
+        format!("Providers of this server: {known}. {without}")
     };
     let frame = visit.frame("Sign-in").tabs(&tabs(visit));
     let form = form.done(visit.path.as_str(), Flash::SignInSaved).back(visit.path.as_str());

@@ -12,7 +12,7 @@
 //!   and the linked providers end.
 
 use super::break_glass;
-use super::sign_in_link::remove_all;
+use super::oidc::rules::remove_all;
 use crate::auth::{AddressProof, User, forget_second_factor};
 use crate::base::{Email, Name, Result};
 use crate::store::Tx;

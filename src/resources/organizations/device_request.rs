@@ -219,11 +219,18 @@ impl DeviceRequest {
     }
 }
 
-/// Removes what a person has let in with a provider, and what has not begun yet.
-pub(super) fn remove_of_provider(tx: &mut Tx, user: Id<User>, provider: &str) -> Result<()> {
+/// Removes what a person has let in with a provider, and what has not begun yet. `is_of` is told the name of
+/// the provider, and who they are there.
+pub(super) fn remove_of_provider(
+    tx: &mut Tx,
+    user: Id<User>,
+    is_of: impl Fn(&str, Option<[u8; 32]>) -> bool,
+) -> Result<()> {
     let requests: Vec<DeviceRequest> = tx.view().all(&BY_USER, &user)?;
-    let of_provider = |request: &&DeviceRequest| request.provider.as_deref() == Some(provider);
-    requests.iter().filter(of_provider).try_for_each(|request| tx.remove(request))
+    let is_of_it = |request: &&DeviceRequest| {
+        request.provider.as_ref().is_some_and(|provider| is_of(provider, request.subject))
+    };
+    requests.iter().filter(is_of_it).try_for_each(|request| tx.remove(request))
 }
 
 // ── The session that it gets ─────────────────────────────────────────────────

@@ -15,10 +15,11 @@ use super::managing::require_manager;
 use super::password_reset::void_of_member;
 use super::rule_rights::{forget_role, has_role_by_rule};
 use super::service_accounts;
+use super::sign_in_link::provider_names;
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
-    BY_ORG, Caller, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER,
-    ScopeName, User, UserKind, has_second_factor,
+    BY_ORG, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName,
+    User, UserKind, has_second_factor,
 };
 use crate::base::{Email, Error, Id, Name, Result, Time};
 use crate::store::{Order, Page, Tx, View};
@@ -47,6 +48,8 @@ struct OrganizationMember {
     role: Role,
     /// Whether the person has a second factor; null for a service account, and for who is no admin.
     second_factor: Option<bool>,
+    /// The names of the providers of this server with which the person signs in; null as `secondFactor` is.
+    sign_in_providers: Option<Vec<String>>,
     /// When the membership began.
     joined_at: Time,
 }
@@ -108,10 +111,16 @@ struct MemberPatch {
 }
 impl Input for MemberPatch {}
 
-fn to_info(view: &View, caller: &Caller, membership: Membership) -> Result<OrganizationMember> {
+fn to_info<P, I>(
+    view: &View,
+    req: &Req<P, I>,
+    membership: Membership,
+) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
-    let is_shown = caller.is_admin() && !user.is_service();
+    let is_shown = req.caller().is_admin() && !user.is_service();
     let second_factor = if is_shown { Some(has_second_factor(view, user.id)?) } else { None };
+    let oidc = &req.server.oidc;
+    let providers = is_shown.then(|| provider_names(view, user.id, oidc)).transpose()?;
     Ok(OrganizationMember {
         address_proved: user.is_proved(view)?,
         user_id: user.id,
@@ -122,6 +131,7 @@ fn to_info(view: &View, caller: &Caller, membership: Membership) -> Result<Organ
         email_verified: membership.email_verified,
         role: membership.role,
         second_factor,
+        sign_in_providers: providers,
         joined_at: membership.joined_at,
     })
 }
@@ -177,11 +187,11 @@ pub(super) fn set_role(tx: &mut Tx, old: &Membership, role: Role) -> Result<Memb
 
 fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
     let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
-    page.try_map(|membership| to_info(view, req.caller(), membership))
+    page.try_map(|membership| to_info(view, req, membership))
 }
 
 fn get(view: &View, req: &Req<Id<User>>) -> Result<OrganizationMember> {
-    to_info(view, req.caller(), view.fetch(&(req.params, view.org()))?)
+    to_info(view, req, view.fetch(&(req.params, view.org()))?)
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember> {
@@ -211,7 +221,7 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     let lost_power = new.role < old.role && new.role < Role::Admin;
     let view = tx.view();
     let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };
-    Ok(UpdatedMember { member: to_info(&view, req.caller(), new)?, service_account_keys })
+    Ok(UpdatedMember { member: to_info(&view, req, new)?, service_account_keys })
 }
 
 /// Every member may leave; only admins remove others. The member's keys, grants and open invitations
@@ -273,7 +283,7 @@ pub(super) mod tests {
     use super::super::keys;
     use super::*;
     use crate::api::Principal;
-    use crate::auth::{AddressProof, ApiKey, Grant, KEYS_BY_ORG, ResourceType};
+    use crate::auth::{AddressProof, ApiKey, Caller, Grant, KEYS_BY_ORG, ResourceType};
     use crate::base::Kind;
     use crate::resources::environments;
     use crate::resources::testing::{Fixture, user};

@@ -13,8 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::accounts;
 use super::managing::require_manager;
+use super::oidc::rules::remove_all;
 use super::password_reset::{Admin, BY_TOKEN, Origin, PasswordReset, hash_of, issue};
-use super::sign_in_link::{has_any, remove_all};
+use super::sign_in_link::has_any;
 use crate::api::{Attempt, Empty, HashPlan, Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::passwords::{HashRequest, HashResult, Password};
 use crate::auth::{

@@ -169,10 +169,13 @@ fn begin(
     Ok((answer, user.id))
 }
 
-/// The name under which an app keeps the secret: the server's host, if that is known.
+/// The name under which an app keeps the secret: the server's host, if that is known, without its port.
+/// The colon of one, or of an IPv6 address, would end the name: some apps decode it before.
 fn issuer(link_base: &str) -> &str {
     let host = link_base.split_once("://").map_or("", |(_, host)| host);
-    if host.is_empty() { "Roadstead" } else { host }
+    let end = host.rfind(']').map_or_else(|| host.find(':'), |bracket| Some(bracket + 1));
+    let host = &host[..end.unwrap_or(host.len())];
+    if host.is_empty() || host.contains(':') { "Roadstead" } else { host }
 }
 
 fn prepare_confirm(view: &View, req: &Req<(), ConfirmSecondFactor>) -> Result<HashPlan> {

@@ -13,11 +13,12 @@ use crate::api::op;
 use crate::api::{
     Attempt, Empty, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route,
 };
+use crate::auth::oidc::Oidc;
 use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{
     ANYONE, Credential, Identity, KNOWN_ADDRESS_SECS, KnownSignInAddress, Membership, Organization,
-    Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User, find_person,
-    is_installation_admin, proved_at, requires_second_factor, second_factor_of,
+    ProviderSession, Role, SESSION, SESSION_SECS, SESSIONS_BY_USER, Session, Tokens, User,
+    find_person, is_installation_admin, proved_at, requires_second_factor, second_factor_of,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
 use crate::store::{ListSource, Order, PageRequest, Tx, View};
@@ -100,6 +101,9 @@ struct CurrentSession {
     proved_at: Time,
     /// Whether the user has a password.
     has_password: bool,
+    /// The name of the provider with which it was begun, if who signs out here is to be signed out there, too
+    /// (`POST /auth/providers/sign-out`).
+    sign_out_provider: Option<String>,
 }
 
 impl Output for CurrentSession {
@@ -290,7 +294,15 @@ fn get(view: &View, req: &Req) -> Result<CurrentSession> {
         expires_at: session.expires_at,
         proved_at: proved_at(view, &session)?,
         has_password: user.password.is_some(),
+        sign_out_provider: sign_out_provider(view, session.id, &req.server.oidc)?,
     })
+}
+
+/// The provider that a session was begun with, if signing out here signs out there.
+fn sign_out_provider(view: &View, session: Id<Session>, oidc: &Oidc) -> Result<Option<String>> {
+    let begun = view.get::<ProviderSession>(&session)?;
+    let provider = begun.and_then(|begun| oidc.provider(&begun.provider));
+    Ok(provider.filter(|provider| provider.signs_out).map(|provider| provider.name.clone()))
 }
 
 pub(super) fn routes() -> Vec<Route> {

@@ -3,9 +3,8 @@
 
 use bincode::{Decode, Encode};
 
-use super::oidc::rules::withdraw_all;
 use crate::auth::User;
-use crate::auth::oidc::Confirmation;
+use crate::auth::oidc::{Confirmation, Oidc, OidcProvider};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
@@ -99,10 +98,45 @@ pub fn has_any(view: &View, user: Id<User>) -> Result<bool> {
     Ok(view.count(ListSource::<SignInLink>::TABLE, &user, 1)? > 0)
 }
 
-/// Removes all links of a user who takes the account over, or back, with what rules have given by them:
-/// somebody else may have made them.
-pub fn remove_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
-    let links: Vec<SignInLink> = tx.all(ListSource::TABLE, &user)?;
-    links.iter().try_for_each(|link| tx.remove(link))?;
-    withdraw_all(tx, user)
+/// What a person signs in with at one issuer: it tells which sessions were begun there, whatever name the
+/// operator has given the provider since.
+pub struct AccountsAt {
+    /// Who they are there.
+    subjects: Vec<[u8; 32]>,
+    /// The names that it had when they were linked, and has now: of older sessions only the name is known.
+    names: Vec<String>,
+}
+
+impl AccountsAt {
+    /// Those of the person of a link at its issuer.
+    pub fn of(view: &View, oidc: &Oidc, of: &SignInLink) -> Result<Self> {
+        let mut links: Vec<SignInLink> = view.all(ListSource::TABLE, &of.user)?;
+        links.retain(|link| link.issuer == of.issuer && link.id != of.id);
+        links.push(of.clone());
+        let subject = |link: &SignInLink| subject_hash(&link.issuer, &link.subject);
+        let now = oidc.providers().iter().filter(|provider| provider.issuer == of.issuer);
+        let mut names: Vec<String> = now.map(|provider| provider.name.clone()).collect();
+        // A name that another provider has by now is of its sessions.
+        let is_free = |name: &String| oidc.provider(name).is_none();
+        names.extend(links.iter().map(|link| link.provider.clone()).filter(is_free));
+        Ok(AccountsAt { subjects: links.iter().map(subject).collect(), names })
+    }
+
+    /// Whether what was begun with a provider of this name by this person there was begun with one of them.
+    pub fn has(&self, provider: &str, subject: Option<[u8; 32]>) -> bool {
+        match subject {
+            Some(subject) => self.subjects.contains(&subject),
+            None => self.names.iter().any(|name| name == provider),
+        }
+    }
+}
+
+/// The names of the providers of this server with which a user can sign in, in the order of the
+/// configuration.
+pub fn provider_names(view: &View, user: Id<User>, oidc: &Oidc) -> Result<Vec<String>> {
+    let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user)?;
+    let is_linked =
+        |provider: &&OidcProvider| links.iter().any(|link| link.issuer == provider.issuer);
+    let linked = oidc.providers().iter().filter(is_linked);
+    Ok(linked.map(|provider| provider.name.clone()).collect())
 }

@@ -376,7 +376,7 @@ fn other_writes_answer_each_caller_as_written() {
 }
 
 /// Routes that none of the columns is about. They are called below, except for those of mails and providers.
-const OTHERS: [&str; 32] = [
+const OTHERS: [&str; 33] = [
     "GET /setup",
     "POST /setup",
     "POST /auth/sign-in",
@@ -400,6 +400,7 @@ const OTHERS: [&str; 32] = [
     "POST /auth/providers/begin",
     "POST /auth/providers/finish",
     "POST /auth/providers/end",
+    "POST /auth/providers/sign-out",
     "POST /auth/links",
     "DELETE /auth/links/{linkId}",
     // Mails: tests/api/password_resets.rs and tests/tools/mail.rs.

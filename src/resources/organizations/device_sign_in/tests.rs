@@ -109,7 +109,9 @@ fn what_was_let_in_with_a_provider_and_not_begun_goes_with_the_provider() {
     let asked = begun(&fixture).unwrap();
     fixture.write_as(&signed_in(&fixture.store, &token), approve, code(&asked), ()).unwrap();
     for provider in ["other", "kc"] {
-        let remove = move |tx: &mut Tx| device_request::remove_of_provider(tx, ada.id, provider);
+        let remove = move |tx: &mut Tx| {
+            device_request::remove_of_provider(tx, ada.id, |name, _| name == provider)
+        };
         let left = |view: &View| view.count::<DeviceRequest>(ListSource::TABLE, &(), 9);
         fixture.store.write_blocking(Id::NIL, remove).unwrap();
         let expected = usize::from(provider == "other");

@@ -11,6 +11,7 @@ use crate::api::Calls;
 use crate::auth::oidc::{Discovery, KeySet, Oidc, OidcProvider, SignInAttempt};
 use crate::base::{Error, Keys, Kind, Result, Time};
 use crate::outside::{BodyLimit, Call, CallResult, Limits, Method, Response};
+use crate::store::Lane;
 
 /// The time of all calls of a sign-in together, in seconds.
 pub(super) const TOTAL_SECS: u64 = 25;
@@ -36,10 +37,8 @@ pub(super) fn discovery(
     if let Some(known) = oidc.discovery(&provider.name, now) {
         return Ok(Some(known));
     }
-    if let Some(failure) = oidc.failure(&provider.name, now) {
-        return Err(failure);
-    }
-    let Some(heard) = calls.send(get(provider, provider.discovery_url())) else { return Ok(None) };
+    let call = get(provider, provider.discovery_url());
+    let Some(heard) = fetched(oidc, provider, now, calls, call)? else { return Ok(None) };
     let read = document(provider, heard).and_then(|answer| {
         Discovery::parse(&answer.body, &provider.issuer).map_err(|why| failed(provider, why))
     });
@@ -67,12 +66,8 @@ pub(super) fn keys(
     if let Some(known) = oidc.keys(&provider.name, kid, now) {
         return Ok(Some(known));
     }
-    if let Some(failure) = oidc.failure(&provider.name, now) {
-        return Err(failure);
-    }
-    let Some(heard) = calls.send(get(provider, discovery.jwks_uri.clone())) else {
-        return Ok(None);
-    };
+    let call = get(provider, discovery.jwks_uri.clone());
+    let Some(heard) = fetched(oidc, provider, now, calls, call)? else { return Ok(None) };
     let read = document(provider, heard)
         .and_then(|answer| KeySet::parse(&answer.body).map_err(|why| failed(provider, why)));
     match read {
@@ -86,6 +81,34 @@ pub(super) fn keys(
             Err(failure)
         }
     }
+}
+
+/// The answer to a request for a document, once there is one. Requests that need one wait for each other, so
+/// that a provider which signs many out at once is asked once.
+///
+/// # Errors
+/// What another request has failed with a moment ago, unless this one has its answer already.
+fn fetched(
+    oidc: &Oidc,
+    provider: &OidcProvider,
+    now: Time,
+    calls: &mut Calls,
+    call: Call,
+) -> Result<Option<CallResult>> {
+    if let Some(heard) = calls.heard(&call) {
+        return Ok(Some(heard));
+    }
+    if let Some(failure) = oidc.failure(&provider.name, now) {
+        return Err(failure);
+    }
+    calls.take_turn(turn_of(provider));
+    Ok(calls.send(call))
+}
+
+/// The turn of those who read the documents of a provider.
+fn turn_of(provider: &OidcProvider) -> Lane {
+    let hash = blake3::hash(format!("provider {}", provider.issuer).as_bytes());
+    std::array::from_fn(|at| hash.as_bytes()[at])
 }
 
 /// The answer to a request for a token.

@@ -27,7 +27,7 @@ use crate::outside::mail::{Mail, inert};
 use crate::resources::organizations::device_request::remove_of_provider;
 use crate::resources::organizations::second_factor::{self, require_password};
 use crate::resources::organizations::sessions::require_session;
-use crate::resources::organizations::sign_in_link::{SignInLink, link, subject_detail};
+use crate::resources::organizations::sign_in_link::{AccountsAt, SignInLink, link, subject_detail};
 use crate::store::{ListSource, Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, jobs: &[NOTICE], ..Resource::EMPTY };
@@ -89,8 +89,29 @@ fn list(view: &View, req: &Req) -> Result<Page<LinkInfo>> {
     Ok(page.map(LinkInfo::of))
 }
 
+/// What is over, or brings nothing that could be guessed, is no attempt to sign in: a page that is sent again
+/// must not lock its sender out.
 pub(super) fn prepare(view: &View, req: &Req<(), NewLink>) -> Result<HashPlan> {
-    second_factor::plan(view, req, req.input.password.as_ref())
+    confirmed(view, &req.input)?;
+    let plan = second_factor::plan(view, req, req.input.password.as_ref())?;
+    let guesses = req.input.password.is_some() || req.input.code.is_some();
+    Ok(HashPlan { attempt: plan.attempt.filter(|_| guesses), ..plan })
+}
+
+/// Returns the confirmation, if it lasts still and was not used.
+///
+/// # Errors
+/// 409 otherwise.
+fn confirmed(view: &View, input: &NewLink) -> Result<Confirmation> {
+    let read = Confirmation::read(&input.confirmation, view.keys(), view.now());
+    let is_used = |read: &Confirmation| view.has::<UsedAttempt>(&read.hash());
+    match read {
+        Some(read) if !is_used(&read)? => Ok(read),
+        _ => Err(Error::conflict(
+            "sign_in_expired",
+            "ten minutes are over, or it was confirmed before; sign in with the provider again",
+        )),
+    }
 }
 
 /// Makes a link; the confirmation is used up.
@@ -99,18 +120,8 @@ pub(super) fn create(
     req: &Req<(), NewLink>,
     hashed: &HashResult,
 ) -> Result<Outcome<(LinkInfo, Id<User>)>> {
-    let expired = || {
-        Error::conflict(
-            "sign_in_expired",
-            "ten minutes are over, or it was confirmed before; sign in with the provider again",
-        )
-    };
-    let confirmed = Confirmation::read(&req.input.confirmation, tx.keys(), tx.now());
-    let confirmed = confirmed.ok_or_else(expired)?;
+    let confirmed = confirmed(&tx.view(), &req.input)?;
     let used = UsedAttempt { attempt: confirmed.hash(), used_at: tx.now() };
-    if tx.get::<UsedAttempt>(&used.attempt)?.is_some() {
-        return Err(expired());
-    }
     let user: User = tx.fetch(&req.identity().user)?;
     let session = require_session(req.identity());
     require_to_link(&tx.view(), &req.server.oidc, (&user, session))?;
@@ -202,8 +213,9 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
              link from an admin or by mail",
         ));
     }
+    let accounts = AccountsAt::of(&tx.view(), &req.server.oidc, &link)?;
     tx.remove(&link)?;
-    end_sessions(tx, (&user, require_session(req.identity())), &link.provider)?;
+    end_sessions(tx, (&user, require_session(req.identity())), &accounts)?;
     withdraw(tx, req, &link)?;
     let about = LinkInfo::of(link).resource();
     let deleted = Deleted::new(req.params);
@@ -231,17 +243,21 @@ fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result
 }
 
 /// Ends the sessions of a person that were begun with a provider, but this one, whichever account there it
-/// was: of older sessions that is not known. Command lines that they have let in go with them.
-fn end_sessions(tx: &mut Tx, (user, current): (&User, Id<Session>), provider: &str) -> Result<()> {
+/// was. Command lines that they have let in go with them.
+fn end_sessions(
+    tx: &mut Tx,
+    (user, current): (&User, Id<Session>),
+    accounts: &AccountsAt,
+) -> Result<()> {
     let sessions: Vec<Session> =
         tx.view().all(&SESSIONS_BY_USER, &(user.id, user.session_generation))?;
     for session in sessions.iter().filter(|session| session.id != current) {
         let begun = tx.get::<ProviderSession>(&session.id)?;
-        if begun.is_some_and(|begun| begun.provider == provider) {
+        if begun.is_some_and(|begun| accounts.has(&begun.provider, begun.subject)) {
             tx.remove(session)?;
         }
     }
-    remove_of_provider(tx, user.id, provider)
+    remove_of_provider(tx, user.id, |name, subject| accounts.has(name, subject))
 }
 
 fn routes() -> Vec<Route> {

@@ -7,6 +7,7 @@
 mod accepted;
 mod calls;
 mod joining;
+mod leaving;
 mod links;
 mod logout;
 mod person;
@@ -33,7 +34,14 @@ pub(super) const RESOURCE: Resource = Resource {
         TableInfo::of::<SignInRules>(),
         TableInfo::of::<RuleRights>(),
     ],
-    children: &[&sign_in::RESOURCE, &logout::RESOURCE, &links::RESOURCE, &settings::RESOURCE],
+    children: &[
+        &sign_in::RESOURCE,
+        &logout::RESOURCE,
+        &leaving::RESOURCE,
+        &links::RESOURCE,
+        &settings::RESOURCE,
+        &rules::RESOURCE,
+    ],
     ..Resource::EMPTY
 };
 

@@ -5,19 +5,24 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
+use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::auth::oidc::Oidc;
 use crate::auth::{GRANT_BY_TARGET, Grant, Membership, Role, User, user_organizations};
-use crate::base::{Id, Kind, Result};
+use crate::base::{Error, Id, Kind, Result};
+use crate::outbox::{Job, JobHandler, Prepared, enqueue};
 use crate::resources::organizations::rule_rights::{
     GivenRole, RuleGrant, RuleRights, SignInRule, SignInRules,
 };
+use crate::resources::organizations::sign_in_link::SignInLink;
 use crate::resources::organizations::{grants, members};
-use crate::store::{Org, Tx};
+use crate::store::{ListSource, Org, Tx};
 
-/// One sign-in makes and withdraws at most 1,000 grants in all, as a bulk request does; the others follow at
-/// the next one.
+/// One sign-in makes and withdraws at most 1,000 grants in all, as a bulk request does. Others are made at
+/// the next one; what is left to be withdrawn a job withdraws.
 const MAX_CHANGES: usize = 1000;
+
+pub(super) const RESOURCE: Resource = Resource { jobs: &[WITHDRAW], ..Resource::EMPTY };
 
 /// What a provider says of a person.
 pub(super) struct Said<'a> {
@@ -41,8 +46,16 @@ pub(super) fn apply(tx: &mut Tx, user: Id<User>, said: &Said) -> Result<()> {
     apply_in_all(tx, user, &change)
 }
 
+/// Removes all links of a user who takes the account over, or back, with what rules have given by them:
+/// somebody else may have made them.
+pub fn remove_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
+    let links: Vec<SignInLink> = tx.all(ListSource::TABLE, &user)?;
+    links.iter().try_for_each(|link| tx.remove(link))?;
+    withdraw_all(tx, user)
+}
+
 /// Withdraws what rules have given a person whose links are all removed.
-pub fn withdraw_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
+pub(super) fn withdraw_all(tx: &mut Tx, user: Id<User>) -> Result<()> {
     let (by, cause) = ("all providers unlinked", "unlinked");
     apply_in_all(tx, user, &Change { by, cause, matching: &|_, _| Vec::new() })
 }
@@ -84,15 +97,13 @@ fn apply_in(
     }
     let role = set_role(tx, &mut after)?;
     let (made, removed) = set_grants(tx, &mut after, room)?;
+    if has_unwanted(tx, &after)? {
+        enqueue(tx, &WITHDRAW, user.cast(), Some(user.cast()), tx.now())?;
+    }
     if after == before {
         return Ok(());
     }
-    let is_empty = after.rules.is_empty() && after.grants.is_empty() && after.role.is_none();
-    match &stored {
-        Some(old) if is_empty => tx.remove(old)?,
-        Some(old) => tx.replace(old, &after)?,
-        None => tx.insert(&after)?,
-    }
+    store(tx, stored.as_ref(), &after)?;
     let titles: Vec<_> = after.rules.iter().map(SignInRule::title).collect();
     let by = if titles.is_empty() { "no rule any more".into() } else { titles.join(", ") };
     let detail = format!(
@@ -110,6 +121,39 @@ fn apply_in(
             cause: change.cause,
         },
     )
+}
+
+fn store(tx: &mut Tx, stored: Option<&RuleRights>, after: &RuleRights) -> Result<()> {
+    let is_empty = after.rules.is_empty() && after.grants.is_empty() && after.role.is_none();
+    match stored {
+        Some(old) if is_empty => tx.remove(old),
+        Some(old) => tx.replace(old, after),
+        None => tx.insert(after),
+    }
+}
+
+/// Withdraws what one request had no room for: whoever takes an account over, or unlinks a provider, may
+/// never sign in with it again. The target is the person.
+pub(super) const WITHDRAW: JobHandler = JobHandler {
+    kind: "sign_in_rules.withdraw",
+    prepare: withdraw_some,
+    settle: |_, job, _| Err(Error::internal(format!("the job {} has no effect", job.id))),
+};
+
+pub(super) fn withdraw_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
+    let key = (job.target.cast::<User>(), tx.org());
+    let Some(stored) = tx.get::<RuleRights>(&key)? else { return Ok(Prepared::Done) };
+    let mut after = stored.clone();
+    let removed = withdraw_grants(tx, &mut after, &mut { MAX_CHANGES })?;
+    if after == stored {
+        return Ok(Prepared::Done);
+    }
+    store(tx, Some(&stored), &after)?;
+    let detail = format!("{removed} more grants withdrawn");
+    let (action, cause) = ("member.apply_rules", job.id.to_string());
+    let resource_id = &key.0.to_string();
+    audit_system(tx, SystemAction { action, resource_id, detail: &detail, cause: &cause })?;
+    Ok(if has_unwanted(tx, &after)? { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
 }
 
 fn role_name(role: Role) -> &'static str {
@@ -189,21 +233,9 @@ pub(super) fn set_grants(
     after: &mut RuleRights,
     room: &mut usize,
 ) -> Result<(usize, usize)> {
+    let removed = withdraw_grants(tx, after, room)?;
     let user = after.user;
-    let mut wanted: BTreeSet<RuleGrant> = BTreeSet::new();
-    after.rules.iter().for_each(|rule| wanted.extend(&rule.grants));
-    let (mut kept, mut removed) = (Vec::new(), 0);
-    for id in &after.grants {
-        let Some(grant) = tx.get::<Grant>(id)? else { continue };
-        let Grant { resource_type, resource_id, .. } = grant;
-        if wanted.contains(&RuleGrant { resource_type, resource_id }) || *room == 0 {
-            kept.push(*id);
-        } else {
-            tx.remove(&grant)?;
-            removed += 1;
-            *room -= 1;
-        }
-    }
+    let mut kept = std::mem::take(&mut after.grants);
     let before = kept.len();
     for rule in &after.rules {
         for RuleGrant { resource_type, resource_id } in rule.grants.iter().copied() {
@@ -222,4 +254,44 @@ pub(super) fn set_grants(
     let made = kept.len() - before;
     after.grants = kept;
     Ok((made, removed))
+}
+
+/// Withdraws the grants that were made for rules and are in none any more, as far as there is room, and
+/// forgets those that are gone. Returns how many.
+fn withdraw_grants(tx: &mut Tx, after: &mut RuleRights, room: &mut usize) -> Result<usize> {
+    let wanted = wanted(after);
+    let (mut kept, mut removed) = (Vec::new(), 0);
+    for id in &after.grants {
+        let Some(grant) = tx.get::<Grant>(id)? else { continue };
+        if wanted.contains(&target(&grant)) || *room == 0 {
+            kept.push(*id);
+        } else {
+            tx.remove(&grant)?;
+            removed += 1;
+            *room -= 1;
+        }
+    }
+    after.grants = kept;
+    Ok(removed)
+}
+
+/// Whether a grant is left that is to be withdrawn.
+fn has_unwanted(tx: &Tx, rights: &RuleRights) -> Result<bool> {
+    let wanted = wanted(rights);
+    for id in &rights.grants {
+        if tx.get::<Grant>(id)?.is_some_and(|grant| !wanted.contains(&target(&grant))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What the rules open that apply.
+fn wanted(rights: &RuleRights) -> BTreeSet<RuleGrant> {
+    rights.rules.iter().flat_map(|rule| &rule.grants).copied().collect()
+}
+
+fn target(grant: &Grant) -> RuleGrant {
+    let Grant { resource_type, resource_id, .. } = *grant;
+    RuleGrant { resource_type, resource_id }
 }

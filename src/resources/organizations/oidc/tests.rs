@@ -36,6 +36,7 @@ use crate::store::{ListSource, Tx};
 mod answers;
 mod foreign_provider;
 mod joining;
+mod leaving;
 mod linking;
 mod logout;
 mod requiring;
@@ -223,8 +224,16 @@ fn configured(name: &str, trusts_addresses: bool) -> Arc<ServerInfo> {
     let (issuer, client_id) = (ISSUER.to_string(), "roadstead".to_string());
     let secret = Some("hush".into());
     let session_secs = SESSION_HOURS * 3600;
-    let own =
-        OidcProvider { name, label, issuer, client_id, secret, trusts_addresses, session_secs };
+    let own = OidcProvider {
+        name,
+        label,
+        issuer,
+        client_id,
+        secret,
+        trusts_addresses,
+        signs_out: true,
+        session_secs,
+    };
     let oidc = Arc::new(Oidc::new(vec![own]));
     Arc::new(ServerInfo { oidc, ..ServerInfo::bare(Keys::new([7; 32])) })
 }

@@ -205,3 +205,33 @@ fn the_owner_who_is_let_in_with_a_password_keeps_it() {
     assert_eq!(refused, (Kind::Conflict, "is_break_glass_owner"));
     assert!(shown(&fixture, &ada.token).on_since.is_some());
 }
+
+#[test]
+fn who_has_no_recovery_codes_yet_is_told_of_none() {
+    let fixture = Fixture::new();
+    let ada = with_password(&fixture, &fixture.owner);
+    let token = session(&fixture.store, &ada);
+    begun(&fixture, &token, PASSWORD).unwrap();
+    for wrong in ["000000", "no code"] {
+        let refused = confirmed(&fixture, &token, wrong).err().unwrap();
+        assert_eq!(refused.code(), "wrong_code");
+        assert!(!refused.message().contains("recovery"), "{}", refused.message());
+    }
+    let ben = guarded(&fixture, &fixture.member);
+    let refused = ended(&fixture, &ben.token, PASSWORD, "000000").err().unwrap();
+    assert!(refused.message().contains("recovery"), "{}", refused.message());
+}
+
+#[test]
+fn an_app_keeps_the_secret_under_the_host_without_its_port() {
+    for (link_base, name) in [
+        ("https://agents.test", "agents.test"),
+        ("https://agents.test:8443", "agents.test"),
+        ("http://127.0.0.1:7420", "127.0.0.1"),
+        ("http://[::1]:7420", "Roadstead"),
+        ("https://[2001:db8::1]", "Roadstead"),
+        ("", "Roadstead"),
+    ] {
+        assert_eq!(issuer(link_base), name, "{link_base}");
+    }
+}

@@ -134,3 +134,56 @@ fn what_somebody_linked_to_an_account_that_is_taken_over_is_gone() {
         store.write_blocking(Id::NIL, move |tx| tx.put(&again)).unwrap();
     }
 }
+
+/// Signs in with the provider under the name that it has now.
+fn signed_in_as(world: &World, provider: &str, claims: Value) -> String {
+    world.says(claims);
+    let begun = world.begin(json!({ "provider": provider }));
+    let answer = json!({"provider": provider, "state": world.state(), "code": "good"});
+    token_of(&world.finish(&begun.attempt, answer).unwrap())
+}
+
+#[test]
+fn unlinking_ends_the_sessions_of_a_provider_that_has_another_name_now() {
+    let mut world = World::new();
+    let before = signed_in_as(&world, "kc", json!({"email": "ben@acme.test"}));
+    world.server = configured("keycloak", false);
+    let after = signed_in_as(&world, "keycloak", json!({}));
+    // One of another provider that has the name which this one had.
+    let ben = world.person("ben@acme.test").unwrap();
+    let other = session(&world.fixture.store, &ben);
+    let id = require_session(&identity_of(&world.fixture.store, &other).unwrap());
+    let subject = Some([7; 32]);
+    let of_other = ProviderSession { session: id, provider: "kc".into(), subject, sid: None };
+    world.fixture.store.write_blocking(Id::NIL, move |tx| tx.insert(&of_other)).unwrap();
+    let link = withdrawing::links_of_ben(&world)[0];
+    withdrawing::unlink(&world, link);
+    let is_valid = |token: &String| identity_of(&world.fixture.store, token).is_ok();
+    assert_eq!([&before, &after, &other].map(is_valid), [false, false, true]);
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn what_is_over_or_guesses_nothing_is_no_attempt_to_sign_in() {
+    let world = World::new();
+    let store = &world.fixture.store;
+    let ada = with_password(&world.fixture, &world.fixture.owner);
+    let confirmation = confirmation(&world, "s-1", "ada@acme.test");
+    let token = session(store, &ada);
+    let plan = |body: Value| {
+        let (parts, who) = (args((), Fixture::input(body).unwrap()), signed_in(store, &token));
+        let plan = |view: &crate::store::View| links::prepare(view, &Req::new(&parts, &who));
+        store.read_now(Id::NIL, plan).map(|plan| plan.attempt.is_some())
+    };
+    let with = |password: Value, code: Value| {
+        plan(json!({"confirmation": confirmation, "password": password, "code": code}))
+    };
+    assert!(!with(Value::Null, Value::Null).unwrap());
+    assert!(with(json!("wrong horse"), Value::Null).unwrap());
+    assert!(with(Value::Null, json!("000000")).unwrap());
+    let expired = (Kind::Conflict, "sign_in_expired");
+    let stale = || plan(json!({"confirmation": "x", "password": PASSWORD}));
+    assert_eq!(refusal(stale()), expired);
+    linked(&world, &token, json!({"confirmation": confirmation, "password": PASSWORD})).unwrap();
+    assert_eq!(refusal(with(json!(PASSWORD), Value::Null)), expired, "it was used");
+}

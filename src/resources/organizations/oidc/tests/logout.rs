@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::auth::SESSION_SECS;
+use crate::auth::oidc::Discovery;
+use crate::resources::organizations::oidc::calls;
 use crate::resources::organizations::oidc::logout::{EndedSessions, ProviderLogout, end};
 
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
@@ -101,4 +103,25 @@ fn a_session_of_a_provider_lasts_as_long_as_the_operator_says() {
     assert!(is_valid(&ben) && is_valid(&other));
     world.fixture.pass_secs(1);
     assert!(!is_valid(&ben) && is_valid(&other));
+}
+
+#[test]
+fn keys_that_this_request_was_told_count_although_another_one_has_just_failed() {
+    let world = World::new();
+    let (oidc, now) = (&world.server.oidc, NOON);
+    let provider = oidc.provider("kc").unwrap();
+    let document = world.provider.lock().unwrap().document().to_string();
+    let discovery = Discovery::parse(document.as_bytes(), ISSUER).unwrap();
+    let ask = |calls: &mut Calls| {
+        calls::keys(oidc, (provider, &discovery), Some("k"), now, calls).map(|keys| keys.is_some())
+    };
+    let mut first = Calls::default();
+    assert!(!ask(&mut first).unwrap());
+    let asked = first.asked()[0].clone();
+    oidc.keep_failure("kc", now, Error::internal("it does not answer"));
+    assert!(ask(&mut Calls::default()).is_err(), "nobody asks again at once");
+    let mut again = Calls::default();
+    let answer = Ok(world.provider.lock().unwrap().answer(&asked));
+    again.hear(&asked, CallResult { answer, took: Duration::ZERO });
+    assert!(ask(&mut again).unwrap());
 }

@@ -4,16 +4,19 @@
 use super::rules::{grants, rule, set, sign_in};
 use super::*;
 use crate::auth::Grant;
+use crate::auth::{Granted, ResourceType};
 use crate::resources::environments;
 use crate::resources::organizations::grants as given;
-use crate::resources::organizations::oidc::rules::set_grants;
+use crate::resources::organizations::oidc::rules::{
+    WITHDRAW, set_grants, withdraw_all, withdraw_some,
+};
 use crate::resources::organizations::rule_rights::RuleRights;
 use crate::store::View;
 
 const BEN: &str = "ben@acme.test";
 
 /// Ben's links, the oldest first.
-fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
+pub(super) fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
     let ben = user(&world.fixture.member);
     let read = |view: &View| view.all::<SignInLink>(ListSource::TABLE, &ben);
     let links = world.fixture.store.read_now(Id::NIL, read).unwrap();
@@ -21,7 +24,7 @@ fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
 }
 
 /// Ben, who has a password too, unlinks an account of the provider.
-fn unlink(world: &World, link: Id<SignInLink>) {
+pub(super) fn unlink(world: &World, link: Id<SignInLink>) {
     let fixture = &world.fixture;
     let ben = with_password(fixture, &fixture.member);
     let who = signed_in(&fixture.store, &session(&fixture.store, &ben));
@@ -147,4 +150,74 @@ fn grants_for_whose_withdrawal_there_is_no_room_are_withdrawn_the_next_time() {
     assert_eq!(store.write_blocking(key.1, withdraw).unwrap(), ((0, 1), 0));
     assert!(grants(&world).is_empty());
     world.fixture.assert_sound();
+}
+
+/// So many grants that rules have given Ben, of which none applies any more.
+fn many_given(world: &World, number: usize) {
+    let (org, ben) = (world.fixture.org, user(&world.fixture.member));
+    let ada = user(&world.fixture.owner);
+    let mut given: Vec<Id<Grant>> = Vec::new();
+    for part in (0..number).collect::<Vec<_>>().chunks(500) {
+        let size = part.len();
+        let make = move |tx: &mut Tx| {
+            let mut made = Vec::new();
+            for _ in 0..size {
+                let (id, resource_id) = (tx.new_id(), tx.new_id::<Granted>());
+                let (resource_type, created_at) = (ResourceType::Environment, tx.now());
+                let (user_id, created_by) = (ben, ada);
+                let grant =
+                    Grant { id, user_id, resource_type, resource_id, created_by, created_at };
+                tx.insert(&grant)?;
+                made.push(id);
+            }
+            Ok(made)
+        };
+        given.extend(world.fixture.store.write_blocking(org, make).unwrap());
+    }
+    let rights = RuleRights { grants: given, ..RuleRights::none(ben, org) };
+    world.fixture.store.write_blocking(org, move |tx| tx.insert(&rights)).unwrap();
+}
+
+/// Runs the jobs that withdraw until there is none; returns how often one ran.
+fn finish_withdrawing(world: &World) -> usize {
+    let store = &world.fixture.store;
+    let mut runs = 0;
+    loop {
+        let jobs: Vec<Job> =
+            store.read_now(Id::NIL, |view| view.all(ListSource::TABLE, &())).unwrap();
+        let Some(job) = jobs.into_iter().find(|job| job.kind == WITHDRAW.kind) else {
+            return runs;
+        };
+        let run = move |tx: &mut Tx| match withdraw_some(tx, &job)? {
+            Prepared::RetryAt(_) => Ok(()),
+            _ => tx.remove(&job),
+        };
+        store.write_blocking(world.fixture.org, run).unwrap();
+        runs += 1;
+    }
+}
+
+#[test]
+fn what_one_request_has_no_room_to_withdraw_a_job_withdraws() {
+    let world = World::new();
+    let ben = user(&world.fixture.member);
+    many_given(&world, 2001);
+    let store = &world.fixture.store;
+    store.write_blocking(Id::NIL, move |tx| withdraw_all(tx, ben)).unwrap();
+    assert_eq!(grants(&world).len(), 1001);
+    assert_eq!(finish_withdrawing(&world), 2);
+    assert!(grants(&world).is_empty());
+    let key = (ben, world.fixture.org);
+    let left = store.read_now(key.1, |view| view.get::<RuleRights>(&key)).unwrap();
+    assert_eq!(left, None);
+}
+
+#[test]
+fn what_there_is_room_for_leaves_no_job() {
+    let world = World::new();
+    let ben = user(&world.fixture.member);
+    many_given(&world, 10);
+    world.fixture.store.write_blocking(Id::NIL, move |tx| withdraw_all(tx, ben)).unwrap();
+    assert!(grants(&world).is_empty());
+    assert_eq!(finish_withdrawing(&world), 0);
 }
