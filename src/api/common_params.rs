@@ -51,6 +51,24 @@ pub struct CursorQuery {
 }
 impl Input for CursorQuery {}
 
+/// How a list is walked through.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct ReversedQuery {
+    /// True: in the opposite order, so that what comes last otherwise comes first.
+    pub reversed: Option<bool>,
+}
+impl Input for ReversedQuery {}
+
+/// Whether a list is counted.
+#[derive(Clone, Copy, Default, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct TotalQuery {
+    /// True: says in `total` how many items the list has, with these filters, to a bound.
+    pub total: Option<bool>,
+}
+impl Input for TotalQuery {}
+
 /// No request waits longer, whatever it asks for: proxies give up after 60 seconds.
 pub const MAX_WAIT_SECS: u64 = 55;
 

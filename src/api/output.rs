@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::auth::User;
 use crate::base::{Error, Id, Result};
+use crate::store::Total;
 
 /// An answer of an operation, sent as JSON.
 pub trait Output: Serialize + JsonSchema + 'static {
@@ -153,8 +154,24 @@ impl EncodedOutput {
         next_cursor: Option<String>,
         more: Option<bool>,
     ) -> Result<Self> {
+        let (total, total_exact) = (None, None);
+        EncodedOutput::page(items, PageBody { items, next_cursor, more, total, total_exact })
+    }
+
+    /// A page of a list, with how many items the whole list has, if that was asked.
+    pub(super) fn counted_list<O: Output>(
+        items: &Vec<O>,
+        next_cursor: Option<String>,
+        total: Option<Total>,
+    ) -> Result<Self> {
+        let total_exact = total.map(|total| total.is_exact);
+        let total = total.map(|total| total.count);
+        EncodedOutput::page(items, PageBody { items, next_cursor, more: None, total, total_exact })
+    }
+
+    fn page<O: Output>(items: &Vec<O>, body: PageBody<O>) -> Result<Self> {
         let shows_secret = O::MAY_SHOW_SECRET && items.shows_secret();
-        let body = json(&PageBody { items, next_cursor, more })?;
+        let body = json(&body)?;
         let (resource, also, peer, actor) = (None, None, None, None);
         Ok(EncodedOutput { body, is_text: false, resource, also, peer, actor, shows_secret })
     }
@@ -168,6 +185,10 @@ struct PageBody<'a, T> {
     next_cursor: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    total_exact: Option<bool>,
 }
 
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {

@@ -38,13 +38,20 @@ pub struct Origin {
     pub request_id: String,
     /// The trace that it belongs to.
     pub trace: Option<TraceParent>,
+    /// What the client calls itself, as far as that is text and not long.
+    pub user_agent: Option<Arc<str>>,
 }
 
 /// This machine.
 impl Default for Origin {
     fn default() -> Self {
-        let (address, trace) = (IpAddr::V4(Ipv4Addr::LOCALHOST), None);
-        Origin { address, link_base: String::new(), request_id: String::new(), trace }
+        Origin {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            link_base: String::new(),
+            request_id: String::new(),
+            trace: None,
+            user_agent: None,
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod data;
 mod data_dir_error;
 pub mod doctor;
 mod erasures;
+mod flushing;
 mod format_file;
 mod host;
 mod installation;
@@ -257,7 +258,7 @@ impl Server {
             measuring: monitor.start(stopping.clone()),
             serving: tokio::spawn(http::serve(listeners, context, stopping.clone())),
             working: tokio::spawn(background::run(runner, config.leases.clone(), stopping)),
-            flushing: tokio::spawn(flush(executor, served.clone())),
+            flushing: tokio::spawn(flushing::flush(executor, served.clone())),
             exporting: tokio::spawn(spans::export(exporter, served)),
             stop_flushing,
             leases: config.leases,
@@ -428,50 +429,4 @@ fn encoded(document: fn(&str) -> serde_json::Value) -> Document {
 
 fn all_organizations(store: &Store) -> Result<Vec<Id<Org>>> {
     store.read_now(Id::NIL, organizations::all)
-}
-
-/// Periodically writes what is counted in memory, records erasures that nobody waits for, and drops
-/// the state of idle clients.
-async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>) {
-    let mut last = false;
-    while !last {
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(execute::FLUSH_EVERY_SECS)) => {}
-            _ = stopping.wait_for(|stopping| *stopping) => last = true,
-        }
-        executor.coordination.evict_idle();
-        flush_key_usage(&executor).await;
-        flush_answer_sums(&executor).await;
-        executor.store.record_rest_of_erasures().await;
-    }
-}
-
-/// Writes the last uses of keys.
-async fn flush_key_usage(executor: &Executor) {
-    let due = executor.key_usage.due();
-    if due.is_empty() {
-        return;
-    }
-    let uses = due.clone();
-    let written =
-        executor.store.write(Id::NIL, move |tx| organizations::record_key_usage(tx, &uses));
-    if let Err(error) = written.await {
-        executor.key_usage.restore(&due);
-        tracing::warn!(%error, "the last uses of keys could not be written");
-    }
-}
-
-/// Writes the sums of the answers stored for repeated requests.
-async fn flush_answer_sums(executor: &Executor) {
-    let due = executor.coordination.due_sums();
-    if due.is_empty() {
-        return;
-    }
-    let sums = due.clone();
-    let written =
-        executor.store.write(Id::NIL, move |tx| sums.iter().try_for_each(|sum| tx.put(sum)));
-    if let Err(error) = written.await {
-        executor.coordination.restore_sums(&due);
-        tracing::warn!(%error, "the sums of stored answers could not be written");
-    }
 }

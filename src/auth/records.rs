@@ -50,7 +50,7 @@ pub enum AddressProof {
 crate::store::stored_enum!(AddressProof { Unknown = 0, Unproved = 1, Proved = 2 });
 
 /// What a user is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum UserKind {
     /// A person, who signs in.

@@ -1,5 +1,8 @@
 //! The records of signing in: sessions, and the addresses from which users have signed in.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use bincode::{Decode, Encode};
 
 use super::records::User;
@@ -25,6 +28,14 @@ impl Session {
         let is_current = self.generation == user.session_generation;
         self.user == user.id && is_current && !user.is_service()
     }
+}
+
+/// Where a session was used from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsedFrom {
+    pub address: IpAddr,
+    /// What the client calls itself.
+    pub user_agent: Option<Arc<str>>,
 }
 
 /// Sessions by user and generation, oldest first.

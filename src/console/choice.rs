@@ -7,10 +7,16 @@ pub enum Kind {
     Agent,
     /// By its slug.
     Environment,
+    /// By the address: a person, or a service account.
+    Member,
+    /// By the address.
+    Person,
     /// By its name, in a registry or in all.
     Prompt,
     /// By the slugs of the organization and its own.
     Registry,
+    /// By its name: what a key may do.
+    Scope,
     /// By its id.
     Tool,
     /// By its number or a label, of a prompt in a registry.
@@ -53,16 +59,28 @@ pub struct Offer {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Agent, Kind::Environment, Kind::Prompt, Kind::Registry, Kind::Tool, Kind::Version];
+    const ALL: [Kind; 9] = [
+        Kind::Agent,
+        Kind::Environment,
+        Kind::Member,
+        Kind::Person,
+        Kind::Prompt,
+        Kind::Registry,
+        Kind::Scope,
+        Kind::Tool,
+        Kind::Version,
+    ];
 
     /// Its name in addresses and in the search of the API.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Agent => "agent",
             Kind::Environment => "environment",
+            Kind::Member => "member",
+            Kind::Person => "person",
             Kind::Prompt => "prompt",
             Kind::Registry => "registry",
+            Kind::Scope => "scope",
             Kind::Tool => "tool",
             Kind::Version => "version",
         }
@@ -73,13 +91,15 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The path of its list, and the fields that say value and label.
+    /// The path of its list, and the fields that say value and label; of scopes there is none.
     pub fn list(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Kind::Agent => ("/agents", "stableKey", "name"),
             Kind::Environment => ("/environments", "slug", "name"),
+            Kind::Member | Kind::Person => ("/organizations/members", "email", "name"),
             Kind::Prompt => ("/registries/artifacts", "name", ""),
             Kind::Registry => ("/registries", "slug", "name"),
+            Kind::Scope => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),
             Kind::Version => ("/registries/artifact-versions", "version", ""),
         }

@@ -7,8 +7,10 @@ use super::choice::{Choice, Chooser, Kind, Offer, Wanted};
 use super::field;
 use super::frame::Frame;
 use super::hits;
+use super::people;
 use super::strict::List;
 use super::visit::Visit;
+use crate::auth::{Role, ScopeName};
 use crate::base::Result;
 
 /// So many are offered at once.
@@ -91,6 +93,9 @@ impl Frame {
 pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let found = match wanted.kind {
         Kind::Version => versions(visit, wanted).await,
+        Kind::Member => people::choices(visit, wanted.text, false).await,
+        Kind::Person => people::choices(visit, wanted.text, true).await,
+        Kind::Scope => Ok(scopes(visit, wanted.text)),
         _ if is_foreign(visit, wanted) => Ok(Vec::new()),
         _ if wanted.text.is_empty() => newest(visit, wanted).await,
         _ => named(visit, wanted).await,
@@ -105,6 +110,19 @@ pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> 
             Ok(Vec::new())
         }
     }
+}
+
+/// The scopes that have this text, of those that a key of the visitor may have.
+fn scopes(visit: &Visit, text: &str) -> Vec<Choice> {
+    let may_write = visit.member().role >= Role::Member;
+    let of_key = ScopeName::all().filter(|name| may_write || name.is_read());
+    let fit = of_key.filter(|name| name.text().contains(text));
+    let choice = |name: ScopeName| {
+        let target = name.target().placeholder();
+        let label = if target.is_empty() { String::new() } else { format!("or @{target}") };
+        Choice { value: name.text().to_string(), label }
+    };
+    fit.map(choice).collect()
 }
 
 /// The organization that a registry is named with, and its slug.

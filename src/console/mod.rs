@@ -46,6 +46,7 @@ mod passage;
 mod pages;
 mod paths;
 mod paused;
+mod people;
 mod place;
 mod problems;
 mod reading;

@@ -99,13 +99,6 @@ pub fn name<'a>(members: &'a [Member], id: &str) -> &'a str {
     found.map_or("a former member", |member| member.name.as_str())
 }
 
-/// The names of these, a line each, in order.
-pub fn names(members: &[Member], ids: &[String]) -> String {
-    let mut names: Vec<_> = ids.iter().map(|id| name(members, id)).collect();
-    names.sort_unstable();
-    names.join("\n")
-}
-
 /// A member as an approver.
 pub fn approver(members: &[Member], id: &str) -> String {
     let found = members.iter().find(|member| member.user_id == id);

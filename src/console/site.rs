@@ -31,7 +31,7 @@ use crate::auth::{Identity, SESSION_SECS};
 use crate::base::{Error, Kind, Result};
 use crate::http::{
     Asker, ResponseBody, Site, SiteBody, SiteFuture, SitePath, SiteReply, SiteRequest,
-    is_at_other_port,
+    is_at_other_port, user_agent,
 };
 
 /// How long a visitor's cookie, the theme and the choice of lines last.
@@ -170,7 +170,8 @@ async fn reply(
     let SiteRequest { head, path, body, address, request_id, trace, is_tls, link_base, .. } =
         request;
     let SiteRequest { executor, router, .. } = request;
-    let origin = Origin { address, link_base, request_id: request_id.into(), trace };
+    let user_agent = user_agent(&head.headers);
+    let origin = Origin { address, link_base, request_id: request_id.into(), trace, user_agent };
     let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
     let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());

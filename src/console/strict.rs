@@ -41,12 +41,29 @@ pub struct List<T: DeserializeOwned> {
     /// Where the next page begins.
     #[serde(bound = "T: DeserializeOwned")]
     pub next_cursor: Nullable<String>,
+    /// How many the list has, of routes that count and were asked to.
+    #[serde(default)]
+    total: Option<usize>,
+    #[serde(default)]
+    total_exact: Option<bool>,
 }
 
 impl<T: DeserializeOwned> List<T> {
     /// A list without items.
     pub fn none() -> Self {
-        List { items: Vec::new(), next_cursor: Nullable(None) }
+        List { items: Vec::new(), next_cursor: Nullable(None), total: None, total_exact: None }
+    }
+
+    /// How many there are, in words; `None` if that is not known, or is on the page.
+    pub fn in_all(&self) -> Option<String> {
+        let total = self.total.filter(|total| *total > 1)?;
+        let is_exact = self.total_exact.unwrap_or_default();
+        Some(if is_exact { format!("{total} in all") } else { format!("{total} or more") })
+    }
+
+    /// Whether another order is one.
+    pub fn has_order(&self) -> bool {
+        self.items.len() > 1 || self.next_cursor.is_some()
     }
 }
 
@@ -57,6 +74,19 @@ mod tests {
     #[derive(Debug, Deserialize)]
     struct Shown {
         name: Nullable<String>,
+    }
+
+    #[test]
+    fn what_was_counted_to_a_bound_is_no_more_than_that() {
+        let said = |json: &str| serde_json::from_str::<List<Shown>>(json).unwrap().in_all();
+        let items = r#"{"items": [], "nextCursor": null"#;
+        assert_eq!(said(&format!("{items}}}")), None);
+        let counted = |total: usize, is_exact: bool| {
+            said(&format!(r#"{items}, "total": {total}, "totalExact": {is_exact}}}"#))
+        };
+        assert_eq!((counted(1, true), counted(0, false)), (None, None));
+        assert_eq!(counted(72, true).unwrap(), "72 in all");
+        assert_eq!(counted(1000, false).unwrap(), "1000 or more");
     }
 
     #[test]

@@ -99,6 +99,9 @@ pub struct Membership {
     pub second_factor_required: bool,
 }
 
+/// The parameter of a list in the opposite order.
+pub const REVERSED: (&str, &str) = ("reversed", "true");
+
 /// How much waits, as the API counts it: of each kind to a bound.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +111,7 @@ struct Counts {
     approvals: usize,
     messages: usize,
     peers: usize,
+    tasks: usize,
 }
 
 impl Counts {
@@ -115,8 +119,8 @@ impl Counts {
     const BOUND: usize = 10;
 
     fn figure(self) -> String {
-        let Counts { deployments, label_changes, approvals, messages, peers } = self;
-        let all = [deployments, label_changes, approvals, messages, peers];
+        let Counts { deployments, label_changes, approvals, messages, peers, tasks } = self;
+        let all = [deployments, label_changes, approvals, messages, peers, tasks];
         match all.iter().sum::<usize>() {
             0 => String::new(),
             sum if all.contains(&Counts::BOUND) => format!("{sum}+"),
@@ -215,6 +219,14 @@ impl Visit {
         self.query.some("cursor").map(|cursor| ("cursor", cursor))
     }
 
+    /// Where the page of a list begins, in which order, and that it is to be counted: for routes that take
+    /// that.
+    pub fn walk(&self) -> Vec<(&str, &str)> {
+        let is_reversed = self.query.get(REVERSED.0) == REVERSED.1;
+        let order = Some(REVERSED).filter(|_| is_reversed);
+        self.cursor().into_iter().chain(order).chain([("total", "true")]).collect()
+    }
+
     /// The path without its last segment: the page of what this one changes or deletes.
     pub fn above(&self) -> &str {
         self.path.rsplit_once('/').map_or("", |(above, _)| above)
@@ -264,11 +276,11 @@ mod tests {
 
     #[test]
     fn what_is_counted_to_a_bound_is_at_least_that() {
-        let figure = |messages| {
-            Counts { deployments: 1, label_changes: 0, approvals: 0, messages, peers: 2 }.figure()
-        };
+        let (deployments, label_changes, approvals, messages, peers, tasks) = (0, 0, 0, 0, 0, 0);
+        let none = Counts { deployments, label_changes, approvals, messages, peers, tasks };
+        let figure =
+            |messages| Counts { deployments: 1, messages, peers: 1, tasks: 1, ..none }.figure();
         assert_eq!([figure(0), figure(9), figure(10)], ["3", "12", "13+"]);
-        let none = Counts { deployments: 0, label_changes: 0, approvals: 0, messages: 0, peers: 0 };
         assert_eq!(none.figure(), "");
     }
 }

@@ -12,8 +12,8 @@ use hyper::{Method, Response};
 use super::body::{self, Sender, Sent};
 use super::context::ServerContext;
 use super::headers::{
-    idempotency_key, is_lenient, last_event_id, preconditions, raw_credential, wants_stream,
-    wants_text,
+    idempotency_key, is_lenient, last_event_id, preconditions, raw_credential, user_agent,
+    wants_stream, wants_text,
 };
 use super::metrics::endpoint_of;
 use super::observed::Observed;
@@ -200,6 +200,7 @@ async fn handle(
             link_base: context.link_base(head),
             request_id: request_id.into(),
             trace: observed.trace,
+            user_agent: user_agent(headers),
         }),
         at: None,
         is_light: false,

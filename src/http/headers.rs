@@ -1,11 +1,12 @@
 //! The request headers that affect how a request is handled.
 
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 
 use hyper::Version;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
-    IF_NONE_MATCH, TRANSFER_ENCODING,
+    IF_NONE_MATCH, TRANSFER_ENCODING, USER_AGENT,
 };
 
 use crate::api::Method;
@@ -47,6 +48,15 @@ pub fn wants_stream(headers: &HeaderMap) -> bool {
 pub fn last_event_id(headers: &HeaderMap) -> Option<String> {
     let id = headers.get("last-event-id")?;
     Some(id.to_str().unwrap_or("?").to_string()).filter(|id| !id.is_empty())
+}
+
+/// The most bytes of what a client calls itself that are kept of a request.
+const MAX_USER_AGENT: usize = 512;
+
+/// What the client calls itself; none if it is no text, or longer than that of any program.
+pub fn user_agent(headers: &HeaderMap) -> Option<Arc<str>> {
+    let agent = headers.get(USER_AGENT)?.to_str().ok()?;
+    (agent.len() <= MAX_USER_AGENT).then(|| agent.into())
 }
 
 /// Whether the client prefers text to JSON where there are both.

@@ -48,6 +48,7 @@ pub use context::{ServerContext, is_at_other_port, names_this_machine};
 pub use document::Document;
 pub use gzip::{accepts_gzip, gzip};
 pub use handler::log_failure;
+pub use headers::user_agent;
 pub use in_process::{InProcess, RouteCall};
 pub use listener::{Listener, Speaks};
 pub use metrics::{Metrics, MetricsToken, RequestTotals, Source, Sources, StoredSources};

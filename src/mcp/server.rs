@@ -19,6 +19,7 @@ use crate::auth::{Identity, RawCredential};
 use crate::base::Error;
 use crate::http::{
     Protocol, ResponseBody, Router, SiteFuture, SiteReply, SiteRequest, json_response, log_failure,
+    user_agent,
 };
 
 /// The path of the endpoint.
@@ -75,7 +76,13 @@ impl Mcp {
             executor: executor.clone(),
             router: self.router.clone(),
             credential,
-            origin: Origin { address, link_base, request_id: request_id.into(), trace },
+            origin: Origin {
+                address,
+                link_base,
+                request_id: request_id.into(),
+                trace,
+                user_agent: user_agent(&head.headers),
+            },
         };
         let api = entrance.enter().await?;
         *caller = Some(api.identity.clone());

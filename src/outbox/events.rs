@@ -76,6 +76,8 @@ pub enum EventType {
     TeamRunFailed,
     #[serde(rename = "team.message_received")]
     TeamMessageReceived,
+    #[serde(rename = "team.task_assigned")]
+    TeamTaskAssigned,
     #[serde(rename = "team.agent_hired")]
     TeamAgentHired,
     #[serde(rename = "team.agent_terminated")]
@@ -135,11 +137,12 @@ crate::store::stored_enum!(EventType {
     LabelChangeApproved = 36,
     LabelChangeDenied = 37,
     LabelChangeExpired = 38,
+    TeamTaskAssigned = 39,
 });
 
 impl EventType {
     /// All types, in the order of the reference.
-    pub const ALL: [EventType; 39] = [
+    pub const ALL: [EventType; 40] = [
         EventType::AgentStale,
         EventType::AgentDrifted,
         EventType::AgentError,
@@ -170,6 +173,7 @@ impl EventType {
         EventType::TeamBudgetExhausted,
         EventType::TeamRunFailed,
         EventType::TeamMessageReceived,
+        EventType::TeamTaskAssigned,
         EventType::TeamAgentHired,
         EventType::TeamAgentTerminated,
         EventType::TeamAgentSkillsGranted,

@@ -36,6 +36,7 @@ impl EventType {
             EventType::TeamBudgetExhausted => "A budget is used up",
             EventType::TeamRunFailed => "A run failed",
             EventType::TeamMessageReceived => "An agent sent a message",
+            EventType::TeamTaskAssigned => "A person was given a task",
             EventType::TeamAgentHired => "An agent joined a team",
             EventType::TeamAgentTerminated => "An agent left a team",
             EventType::TeamAgentSkillsGranted => "An agent has new skills",

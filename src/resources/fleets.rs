@@ -187,7 +187,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<Fleet>>) -> Result<Deleted> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/fleets", SESSION_MEMBER, "fleet.list", op::list(list))
+        Route::get("/fleets", SESSION_MEMBER, "fleet.list", op::walk(list))
             .about("List accessible fleets, newest first"),
         Route::post("/fleets", SESSION_ADMIN, "fleet.create", op::write(create))
             .about("Create a fleet"),

@@ -30,6 +30,8 @@ struct WaitingCounts {
     messages: usize,
     /// Outside agents that wait for a decision.
     peers: usize,
+    /// Open tasks of the caller.
+    tasks: usize,
 }
 
 impl Output for WaitingCounts {
@@ -43,7 +45,8 @@ fn count(view: &View, req: &Req) -> Result<WaitingCounts> {
     let [messages, approvals, peers] = teams::count_waiting(view, caller, MAX_COUNTED)?;
     let deployments = deployments::count_waiting(view, caller, MAX_COUNTED)?;
     let label_changes = artifacts::count_waiting(view, caller, MAX_COUNTED)?;
-    Ok(WaitingCounts { deployments, label_changes, approvals, messages, peers })
+    let tasks = teams::count_assigned(view, caller, MAX_COUNTED)?;
+    Ok(WaitingCounts { deployments, label_changes, approvals, messages, peers, tasks })
 }
 
 fn routes() -> Vec<Route> {

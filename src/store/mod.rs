@@ -43,6 +43,7 @@ mod stored_enum;
 mod tx;
 mod turns;
 mod view;
+mod walk;
 mod writing;
 
 use std::collections::HashSet;
@@ -79,6 +80,7 @@ pub(crate) use stored_enum::stored_enum;
 pub use turns::ReadPoint;
 pub use tx::{MAX_WRITES, Tx};
 pub use view::View;
+pub use walk::{Count, Total, Walk};
 
 use tokio::sync::Semaphore;
 
@@ -276,7 +278,8 @@ impl Store {
 
     fn view<'a>(&'a self, reader: &'a dyn Reader, org: Id<Org>) -> View<'a> {
         let StoreContext { clock, keys, references, damage, .. } = &*self.context;
-        View { reader, writes: None, org, now: clock.now(), keys, references, damage }
+        let (now, walk) = (clock.now(), Walk::default());
+        View { reader, writes: None, org, now, keys, references, damage, walk }
     }
 
     /// Returns the time of the newest id that is known to be stored: no clock should be behind it.

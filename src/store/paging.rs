@@ -9,6 +9,7 @@ use super::list_source::ListSource;
 use super::page::{Page, PageRequest};
 use super::record::{Index, Record};
 use super::view::{KeySpan, View};
+use super::walk::{Count, Walk};
 use crate::base::Result;
 
 /// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:
@@ -27,6 +28,26 @@ struct Found<R> {
     position: Vec<u8>,
     bytes: usize,
     record: R,
+}
+
+impl<'a> View<'a> {
+    /// Returns a view whose pages are read so. For operations of lists whose items are those of pages.
+    pub fn walking<'b>(&self, walk: Walk<'b>) -> View<'b>
+    where
+        'a: 'b,
+    {
+        View { walk, ..*self }
+    }
+
+    /// Whether its pages are read from their other end.
+    pub fn is_backwards(&self) -> bool {
+        self.walk.is_backwards
+    }
+
+    /// Whether its pages are only counted.
+    pub fn is_counting(&self) -> bool {
+        self.walk.count.is_some()
+    }
 }
 
 impl View<'_> {
@@ -96,7 +117,8 @@ impl View<'_> {
         let counted = ObservedReader::new(self.reader, |_, bytes| {
             read_bytes.fetch_add(bytes, Ordering::Relaxed);
         });
-        let view = View { reader: &counted, ..*self };
+        // What is shown with an item is no part of the list.
+        let view = View { reader: &counted, walk: Walk::default(), ..*self };
         let mut items = Vec::with_capacity(found.len());
         let mut items_bytes = 0;
         let mut last = None;
@@ -122,6 +144,11 @@ impl View<'_> {
         part: &PageRequest,
         keep: impl Fn(&R) -> bool,
     ) -> Result<Page<Found<R>>> {
+        let order = self.walk.of(order);
+        if let Some(count) = self.walk.count {
+            self.count_in(source, span, order, count, keep)?;
+            return Ok(Page::single(Vec::new()));
+        }
         let mut items = Vec::new();
         let mut items_bytes = 0;
         let mut looked_at = 0;
@@ -149,5 +176,19 @@ impl View<'_> {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(Page { items, next })
+    }
+
+    /// Counts all records of a list, wherever a page of it begins.
+    fn count_in<R: Record>(
+        &self,
+        source: ListSource<R>,
+        span: KeySpan,
+        order: Order,
+        count: &Count,
+        keep: impl Fn(&R) -> bool,
+    ) -> Result<()> {
+        self.scan_span(source, span, order, None, &mut |_, bytes, record| {
+            Ok(count.see(bytes, keep(&record)))
+        })
     }
 }

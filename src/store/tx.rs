@@ -17,6 +17,7 @@ use super::sealed_field::SealedField;
 use super::sealing_key::sealing_key;
 use super::signals::{ACCESS_CHANGED, Topic};
 use super::view::View;
+use super::walk::Walk;
 use crate::base::{Error, Id, Keys, Kind, Result, Sealed, Time, TraceParent};
 
 /// At most 20,000 keys change in one transaction: a bulk request of 1,000 items with their indexes
@@ -113,6 +114,7 @@ impl<'a> Tx<'a> {
             keys: self.keys,
             references: self.references,
             damage: self.damage,
+            walk: Walk::default(),
         }
     }
 

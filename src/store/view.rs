@@ -9,6 +9,7 @@ use super::list_source::ListSource;
 use super::record::{AnyIndex, Index, IndexTable as _, Org, Record, decode, org_prefix};
 use super::reference::References;
 use super::sealed_field::SealedField;
+use super::walk::Walk;
 use crate::base::{Error, Id, Keys, Result, Sealed, Time};
 
 /// The records that one organization's request may see, at one snapshot.
@@ -25,6 +26,8 @@ pub struct View<'a> {
     pub(super) references: &'a References,
     /// Where what is found damaged is noted.
     pub damage: &'a Damage,
+    /// How its pages are read.
+    pub(super) walk: Walk<'a>,
 }
 
 impl<'a> View<'a> {

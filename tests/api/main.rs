@@ -87,5 +87,6 @@ mod upgrades;
 mod viewers;
 mod wake_table;
 mod waking;
+mod walking;
 mod watching;
 mod wire;

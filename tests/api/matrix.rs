@@ -189,6 +189,7 @@ const OPERATIONS: &[(For, By, &str, &[&str])] = &[
     ),
     (Member, Both, "task", &["list", "get", "create", "update", "claim"]),
     (Member, Both, "overdue_task", &["list"]),
+    (Member, Both, "assigned_task", &["list"]),
     (Member, Both, "message", &["list", "get", "create", "update", "consume"]),
     (Member, Both, "inbox_message", &["create"]),
     (Member, Both, "wake", &["take", "acknowledge"]),

@@ -86,7 +86,6 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
             "/o/acme/prompts/main/told/tags",
             "/o/acme/registries/main/edit",
             "/o/acme/registries/main/labels/gated",
-            "/o/acme/settings/grants/new",
             "/o/acme/settings/invitations/revoke",
             "/o/acme/settings/llm-providers/{id} action=save",
             "/o/acme/settings/members/{id} action=account",
@@ -167,7 +166,7 @@ pub const ANSWERS: &[(u16, &[&str])] = &[
     // The password is not entered.
     (403, &["/account/second-factor action=begin"]),
     // A name that is missing is of nothing.
-    (404, &["/o/acme/teams/crew/agents/add"]),
+    (404, &["/o/acme/settings/grants/new", "/o/acme/teams/crew/agents/add"]),
     // There is no such server of a model.
     (502, &["/o/acme/prompts/main/notes/try", "/o/acme/prompts/main/told/try"]),
     // It was deployed again since; she has no second factor herself.

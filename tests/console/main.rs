@@ -37,6 +37,7 @@ mod reading;
 #[path = "../api/receiver.rs"]
 mod receiver;
 mod restricted;
+mod people;
 mod png;
 mod prompts;
 mod protected_labels;

@@ -447,6 +447,7 @@ const OFFERED: &[(&str, &[&str])] = &[
         &[
             "GET /teams/low-budgets",
             "GET /teams/overdue",
+            "GET /teams/assigned",
             "GET /teams/failed-wakes",
             "GET /teams/inbox",
             "GET /teams/approvals",

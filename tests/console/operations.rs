@@ -149,7 +149,9 @@ fn an_environment_has_variables_secrets_that_nobody_reads_and_approvers() {
 
     let edit = format!("{path}/edit");
     let page = ada.get(&edit);
-    let saved = ada.submit(&page, &edit, &[]);
+    let nobody = ada.send(&page, &edit, &[("approver", "ada@acme.test, nobody@acme.test")]);
+    assert!(nobody.has_problem("approver"), "{}", nobody.words());
+    let saved = ada.submit(&page, &edit, &[("approver", "Ada@acme.test")]);
     saved.shows("The environment was saved.").shows("1 of these must approve");
     assert_eq!(environment()["approvals"]["approverIds"].as_array().map(Vec::len), Some(1));
     let wrong = ada.send(&ada.get(&edit), &edit, &[("minApprovals", "7")]);

@@ -84,12 +84,12 @@ fn what_is_wrong_with_a_key_is_said_at_its_field() {
     let page = ben.get(NEW_KEY);
     page.hides("Approves deployments in the name");
     let fields =
-        [("name", ""), ("access", "scopes"), ("scopes", "artifact:publish\nartefact:read")];
+        [("name", ""), ("access", "scopes"), ("scopes", "artifact:publish, artefact:read")];
     let refused = ben.send(&page, NEW_KEY, &fields);
     assert_eq!(refused.status, 400);
     assert!(refused.text.contains("href=\"#f-scopes\""), "{}", refused.text);
     assert!(refused.text.contains("href=\"#f-name\""), "{}", refused.text);
-    assert_eq!(refused.field(NEW_KEY, "scopes"), "artifact:publish\nartefact:read");
+    assert_eq!(refused.field(NEW_KEY, "scopes"), "artifact:publish, artefact:read");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::content_cache::ContentCache;
 use super::coordination::Coordination;
 use super::exchanges::Exchanges;
-use super::key_usage::KeyUsage;
+use super::last_uses::{KeyUsage, SessionUsage};
 use super::meters::Meters;
 use super::outside_calls::OutsideCalls;
 use super::refusal_delay::RefusalDelay;
@@ -95,6 +95,8 @@ pub struct Executor {
     pub authenticator: Authenticator,
     /// The last uses of API keys.
     pub key_usage: KeyUsage,
+    /// The last uses of sessions.
+    pub session_usage: SessionUsage,
     /// What requests have to do with each other besides the store.
     pub coordination: Arc<Coordination>,
     /// What executing requests counts for the metrics.
@@ -157,6 +159,7 @@ impl Executor {
             authenticator: Authenticator::new(Tokens::new(store.keys())),
             store,
             key_usage: KeyUsage::default(),
+            session_usage: SessionUsage::default(),
             coordination,
             meters: Arc::default(),
             passwords: Passwords::default(),

@@ -17,8 +17,9 @@ use super::{download, follow, hash, signed, stream, wait, watch};
 use crate::api::action::{Action, BoundRequest, FollowAction, WaitAction};
 use crate::api::op::Shape;
 use crate::api::org_source::OrgHint;
+use crate::api::request::Origin;
 use crate::auth::nostr::Signer;
-use crate::auth::{Credential, Identity, RawCredential};
+use crate::auth::{Credential, Identity, RawCredential, UsedFrom};
 use crate::base::{Error, Id, Kind, Result};
 use crate::store::{View, WorkHints};
 
@@ -63,14 +64,24 @@ impl Executor {
         Ok(Authenticated { identity, signer: None })
     }
 
-    /// Authenticates the credential; records the use of an API key.
+    fn record_use(&self, identity: &Identity, request: &Request) {
+        let now = self.store.clock().now();
+        match identity.credential {
+            Credential::Key { id, .. } => self.key_usage.record(id, now, ()),
+            Credential::Session(id) => {
+                let Origin { address, user_agent, .. } = &*request.origin;
+                let user_agent = user_agent.clone();
+                self.session_usage.record(id, now, UsedFrom { address: *address, user_agent });
+            }
+        }
+    }
+
+    /// Authenticates the credential; records its use.
     async fn identify(&self, request: &Request) -> Result<Option<Arc<Identity>>> {
         let identify = |view: &View| self.auth(request, None).identify(view);
         let identity = self.store.read(Id::NIL, identify).await?;
-        if let Some(identity) = &identity
-            && let Credential::Key { id, .. } = identity.credential
-        {
-            self.key_usage.record(id, self.store.clock().now());
+        if let Some(identity) = &identity {
+            self.record_use(identity, request);
         }
         Ok(identity)
     }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::Shape;
 use super::names::InputNames;
 use crate::api::common_params::{
-    CursorQuery, DEFAULT_LIMIT, LimitQuery, MAX_WAIT_SECS, OrgOptional, OrgRequired, WaitQuery,
-    read_cursor,
+    CursorQuery, DEFAULT_LIMIT, LimitQuery, MAX_WAIT_SECS, OrgOptional, OrgRequired, ReversedQuery,
+    TotalQuery, WaitQuery, read_cursor,
 };
 use crate::api::org_source::{OrgHint, OrgSlugMode};
 use crate::api::read::{
@@ -23,6 +23,10 @@ use crate::store::PageRequest;
 pub struct CommonParams {
     /// The page of a list.
     pub page: PageRequest,
+    /// Whether the list is read in the opposite order.
+    pub is_reversed: bool,
+    /// Whether the list is counted.
+    pub is_counted: bool,
     /// The key that signs the cursors of this list: a cursor is valid for one list only.
     pub list: [u8; 32],
     /// The time to wait, in seconds.
@@ -155,12 +159,20 @@ impl CommonParams {
     fn read(route: &RouteNames, raw: &RawArgs, issues: &mut Vec<Issue>) -> Self {
         let mut common = CommonParams {
             page: PageRequest { limit: DEFAULT_LIMIT as usize, after: None },
+            is_reversed: false,
+            is_counted: false,
             list: [0; 32],
             wait_secs: 0,
             wants_text: raw.wants_text,
         };
+        if route.shape.walks() {
+            let ReversedQuery { reversed } = read_noting(raw, issues).unwrap_or_default();
+            let TotalQuery { total } = read_noting(raw, issues).unwrap_or_default();
+            common.is_reversed = reversed.unwrap_or_default();
+            common.is_counted = total.unwrap_or_default();
+        }
         if route.shape.is_list() {
-            common.list = list_key(raw, route.path, &route.names.fields);
+            common.list = list_key(raw, route.path, &route.names.fields, common.is_reversed);
             if let Some(LimitQuery { limit: Some(limit) }) = read_noting(raw, issues) {
                 common.page.limit = limit.get() as usize;
             }
@@ -182,9 +194,9 @@ impl CommonParams {
     }
 }
 
-/// Returns the key that signs the cursors of a list. The path and the filters identify the list;
-/// the page size, the time to wait and parameters that the route does not take do not.
-fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
+/// Returns the key that signs the cursors of a list. The path, the filters and the order identify the list;
+/// the page size, the time to wait, whether it is counted and parameters that the route does not take do not.
+fn list_key(raw: &RawArgs, path: &'static str, filters: &[String], is_reversed: bool) -> [u8; 32] {
     let mut list = path.as_bytes().to_vec();
     let mut add = |name: &str, value: &str| {
         list.extend_from_slice(&[&[0], name.as_bytes(), &[0], value.as_bytes()].concat());
@@ -204,6 +216,9 @@ fn list_key(raw: &RawArgs, path: &'static str, filters: &[String]) -> [u8; 32] {
             }
             Some(value) => add(name, &canonical(value)),
         }
+    }
+    if is_reversed {
+        add("reversed", "true");
     }
     raw.server.keys.hash("roadstead 2026 cursors", &list)
 }

@@ -39,7 +39,7 @@ use super::output::{EncodedOutput, Output};
 use super::read::Input;
 use super::request::{Args, PathParams, RawArgs, Req};
 use crate::base::Result;
-use crate::store::{Page, Tx, View};
+use crate::store::{Count, Page, Tx, View, Walk};
 
 type Binder = Box<dyn Fn(bool, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
 
@@ -156,6 +156,32 @@ pub fn list<P: PathParams, I: Input + JsonSchema, O: Output>(
         Action::Read(Box::new(read), limit)
     };
     Operation::new::<P, I, O>(Shape::List, bind).showing::<O>().calling(limit)
+}
+
+/// Reads a list page by page, from either end, and counts it if the client asks for that. All its items are
+/// of [pages](View::page) of the view that it gets, but for one that is looked up.
+pub fn walk<P: PathParams, I: Input + JsonSchema, O: Output>(
+    list: impl ReadFn<P, I, Page<O>>,
+) -> Operation {
+    let bind = move |args: Args<P, I>, common: &mut CommonParams| {
+        let key = common.list;
+        let (is_backwards, is_counted) = (common.is_reversed, common.is_counted);
+        let read = move |view: &View, who: &_, calls: &mut Calls| {
+            let (req, count) = (Req::new(&args, who), Count::default());
+            let mut total = None;
+            if is_counted {
+                let walk = Walk { is_backwards: false, count: Some(&count) };
+                let found = list.run(&view.walking(walk), &req, calls)?;
+                total = Some(count.total(found.items.len()));
+            }
+            let walk = Walk { is_backwards, count: None };
+            let page = list.run(&view.walking(walk), &req, calls)?;
+            let next_cursor = page.next.map(|position| cursor(&key, &position));
+            EncodedOutput::counted_list(&page.items, next_cursor, total)
+        };
+        Action::Read(Box::new(read), None)
+    };
+    Operation::new::<P, I, O>(Shape::Walk, bind).showing::<O>()
 }
 
 /// A page of a list, which may be cut where no next page follows.

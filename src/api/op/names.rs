@@ -33,6 +33,9 @@ impl InputNames {
         if shape.is_list() {
             elsewhere.extend(["limit".into(), "cursor".into()]);
         }
+        if shape.walks() {
+            elsewhere.extend(["reversed".into(), "total".into()]);
+        }
         if shape.waits() {
             elsewhere.push("wait".into());
         }

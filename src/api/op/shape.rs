@@ -7,6 +7,8 @@ pub enum Shape {
     One,
     /// Reads a list page by page.
     List,
+    /// Reads a list page by page, from either end, and counts it.
+    Walk,
     Write,
     /// Waits for items; as a stream, each is an event of this name.
     Wait(&'static str),
@@ -29,7 +31,12 @@ impl Shape {
 
     /// Whether its answers are pages of a list.
     pub fn is_list(self) -> bool {
-        matches!(self, Shape::List | Shape::Wait(_) | Shape::Follow(_))
+        matches!(self, Shape::List | Shape::Walk | Shape::Wait(_) | Shape::Follow(_))
+    }
+
+    /// Whether it takes `reversed` and `total`.
+    pub fn walks(self) -> bool {
+        self == Shape::Walk
     }
 
     /// Whether it answers with a stream of events to clients that ask for one.

@@ -133,6 +133,9 @@ fn shared_query(route: &Route) -> Vec<(&'static str, &'static str)> {
     if route.is_list() {
         shared.extend([("limit", "Limit"), ("cursor", "Cursor")]);
     }
+    if route.operation.shape.walks() {
+        shared.extend([("reversed", "Reversed"), ("total", "Total")]);
+    }
     if route.waits() {
         shared.push(("wait", "Wait"));
     }
@@ -215,7 +218,7 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
              is delayed until it changes, or is 304 at the end of the wait."
                 .into()
         }
-        Shape::List => "A page of the list.".into(),
+        Shape::List | Shape::Walk => "A page of the list.".into(),
         Shape::Write => "The request succeeded.".into(),
         Shape::Stream => {
             "The whole answer. With `Accept: text/event-stream` its text as it comes: each \
@@ -254,7 +257,7 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     let output = route.operation.output;
     let schema = match route.operation.shape {
         Shape::Download(media_type) => return json!({media_type: binary()}),
-        Shape::List | Shape::Wait(_) | Shape::Follow(_) => {
+        Shape::List | Shape::Walk | Shape::Wait(_) | Shape::Follow(_) => {
             schemas.page(output, route.operation.says_more)
         }
         Shape::One | Shape::Watch | Shape::Write | Shape::Stream => schemas.output(output),

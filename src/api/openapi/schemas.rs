@@ -78,6 +78,16 @@ impl Schemas {
                 "nextCursor": {
                     "type": ["string", "null"],
                     "description": "The cursor of the next page; null exactly on the last page."
+                },
+                "total": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "How many items the list has, if that was asked with `total`."
+                },
+                "totalExact": {
+                    "type": "boolean",
+                    "description": "False: the list has `total` items at least, and was counted no \
+                                    further."
                 }
             },
             "required": ["items", "nextCursor"]

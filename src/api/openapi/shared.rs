@@ -6,7 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
 use super::schemas::Schemas;
-use crate::api::common_params::{CursorQuery, LimitQuery, OrgOptional, OrgRequired, WaitQuery};
+use crate::api::common_params::{
+    CursorQuery, LimitQuery, OrgOptional, OrgRequired, ReversedQuery, TotalQuery, WaitQuery,
+};
 use crate::api::op::SchemaOf;
 
 /// Everything in `components` except the schemas.
@@ -75,11 +77,13 @@ fn parameters(schemas: &mut Schemas) -> Value {
         }
     });
     // Generated from the types that requests are bound to, so that no bound is stated twice.
-    let fields: [(&str, SchemaOf); 5] = [
+    let fields: [(&str, SchemaOf); 7] = [
         ("OrgSlug", |generator| generator.subschema_for::<OrgRequired>()),
         ("OptionalOrgSlug", |generator| generator.subschema_for::<OrgOptional>()),
         ("Limit", |generator| generator.subschema_for::<LimitQuery>()),
         ("Cursor", |generator| generator.subschema_for::<CursorQuery>()),
+        ("Reversed", |generator| generator.subschema_for::<ReversedQuery>()),
+        ("Total", |generator| generator.subschema_for::<TotalQuery>()),
         ("Wait", |generator| generator.subschema_for::<WaitQuery>()),
     ];
     for (key, field) in fields {

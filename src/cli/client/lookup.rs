@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::api::{Api, Query, segment};
 use super::flags::ClientFlags;
 use super::listed::Listed;
+use super::table::cell;
 use crate::cli::failure::Failure;
 
 /// Which team a command is about.
@@ -148,6 +149,30 @@ impl Team {
         id.map(str::to_string)
             .ok_or_else(|| Failure::Failed(format!("there is no task {number} in this team")))
     }
+}
+
+/// Returns the id of a person, if one is named: by address or id, or as `me`.
+pub fn person_if(team: &Team, name: Option<&str>) -> Result<Option<String>, Failure> {
+    name.map(|name| person(&team.api, name)).transpose()
+}
+
+fn person(api: &Api, name: &str) -> Result<String, Failure> {
+    if is_id(name) {
+        return Ok(name.to_string());
+    }
+    if name == "me" {
+        return Ok(cell(&api.whoami()?["userId"]));
+    }
+    let query = [("kind", Some("person")), ("q", Some(name))];
+    let found = api.list_in_org("/organizations/members", &query)?;
+    let has_address =
+        |one: &&Value| one["email"].as_str().is_some_and(|email| email.eq_ignore_ascii_case(name));
+    let id = found.iter().find(has_address).and_then(|one| one["userId"].as_str());
+    id.map(str::to_string).ok_or_else(|| {
+        Failure::Failed(format!(
+            "there is no member with the address {name}; name the whole address"
+        ))
+    })
 }
 
 /// Whether a text has the form of an id; slugs and stable keys never have.

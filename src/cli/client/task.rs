@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::segment;
-use super::lookup::{ActingFlags, Team};
+use super::lookup::{ActingFlags, Team, person_if};
 use super::table::{cell, cells, indented, time};
 use super::text_file::{text_if, text_or_stdin};
 use crate::cli::commands::commands;
@@ -49,6 +49,10 @@ struct List {
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
+    /// Only those of this person, by e-mail address or id; me for oneself
+    #[arg(long, value_name = "PERSON")]
+    person: Option<String>,
+
     /// Only the parts of this task, by number or id
     #[arg(long, value_name = "TASK")]
     parent: Option<String>,
@@ -69,7 +73,9 @@ impl List {
             return Err(Failure::Usage("--mine takes --agent: whose tasks are meant?".into()));
         }
         let parent = team.task_if(self.parent.as_deref())?;
+        let person = person_if(&team, self.person.as_deref())?;
         let query = [
+            ("assigneeUserId", person.as_deref()),
             ("status", self.status.as_deref()),
             ("assigneeAgentId", agent.as_deref()),
             ("unassigned", self.unassigned.then_some("true")),
@@ -78,12 +84,13 @@ impl List {
         ];
         let listed = team.list("/tasks", &query, self.limit)?;
         let agents = team.list_all("/agents", &[])?;
+        let people = people_of(&team, &listed.items);
         let head = ["#", "STATUS", "ASSIGNEE", "DUE", "PLAN", "TITLE"];
         listed.show(self.flags.client.json, head, "no tasks", |task| {
             let [number, status, title] = cells(task, ["number", "status", "title"]);
             let due = if task["dueAt"].is_string() { time(&task["dueAt"]) } else { "-".into() };
-            let agent = agent_name(&agents, &task["assigneeAgentId"]);
-            [number, status, agent, due, plan_of(task), title]
+            let whose = assignee_of(task, &agents, &people);
+            [number, status, whose, due, plan_of(task), title]
         })
     }
 }
@@ -107,6 +114,28 @@ fn plan_of(task: &Value) -> String {
 fn agent_name(agents: &[Value], id: &Value) -> String {
     let agent = agents.iter().find(|agent| agent["id"] == *id);
     agent.map_or_else(|| cell(id), |agent| cell(&agent["stableKey"]))
+}
+
+/// Who has a task: an agent, a person or both.
+fn assignee_of(task: &Value, agents: &[Value], people: &[Value]) -> String {
+    let (agent, person) = (&task["assigneeAgentId"], &task["assigneeUserId"]);
+    let name = || {
+        let known = people.iter().find(|one| one["userId"] == *person);
+        known.map_or_else(|| cell(person), |one| cell(&one["name"]))
+    };
+    match (agent.is_string(), person.is_string()) {
+        (true, true) => format!("{}, {}", agent_name(agents, agent), name()),
+        (false, true) => name(),
+        _ => agent_name(agents, agent),
+    }
+}
+
+/// The members, if one has any of these tasks. A key that may not read them sees ids.
+fn people_of(team: &Team, tasks: &[Value]) -> Vec<Value> {
+    if !tasks.iter().any(|task| task["assigneeUserId"].is_string()) {
+        return Vec::new();
+    }
+    team.api.list_in_org("/organizations/members", &[]).unwrap_or_default()
 }
 
 /// Print a task with the notes on it
@@ -248,6 +277,10 @@ struct Create {
     #[arg(long, value_name = "AGENT")]
     assign: Option<String>,
 
+    /// Person to assign it to, by e-mail address or id; me for oneself
+    #[arg(long, value_name = "PERSON")]
+    person: Option<String>,
+
     /// From 0 to 4; 2 if absent
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
@@ -270,6 +303,7 @@ impl Create {
             "priority": self.priority,
             "fromAgentId": self.flags.acting(&team)?,
         });
+        put_given(&mut body, "assigneeUserId", person_if(&team, self.person.as_deref())?);
         self.plan.put(&team, &mut body)?;
         print_changed(&self.flags, &team.api.post_in_org(&team.path("/tasks"), body)?)
     }
@@ -362,6 +396,14 @@ struct Update {
     #[arg(long)]
     unassign: bool,
 
+    /// Person to assign it to, by e-mail address or id; me for oneself
+    #[arg(long, value_name = "PERSON", conflicts_with = "no_person")]
+    person: Option<String>,
+
+    /// Take it from the person who has it
+    #[arg(long)]
+    no_person: bool,
+
     /// From 0 to 4
     #[arg(long, value_name = "N")]
     priority: Option<u8>,
@@ -412,6 +454,9 @@ impl Update {
         let assign = team.agent_if(self.assign.as_deref())?;
         put("assigneeAgentId", assign.map(Value::from));
         put("assigneeAgentId", self.unassign.then_some(Value::Null));
+        let person = person_if(&team, self.person.as_deref())?;
+        put("assigneeUserId", person.map(Value::from));
+        put("assigneeUserId", self.no_person.then_some(Value::Null));
         put("dependsOn", self.no_after.then(|| json!([])));
         put("parentTaskId", self.no_part_of.then_some(Value::Null));
         put("dueAt", self.no_due.then_some(Value::Null));

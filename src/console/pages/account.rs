@@ -47,6 +47,42 @@ struct OwnSession {
     created_at: Time,
     expires_at: Time,
     device: Nullable<Device>,
+    provider: Nullable<String>,
+    last_use: Nullable<LastUse>,
+}
+
+impl OwnSession {
+    /// How it was begun.
+    fn how(&self) -> String {
+        match (&self.device.0, &self.provider.0) {
+            (Some(_), _) => "Let in by a browser".into(),
+            (None, Some(provider)) => format!("With {provider}"),
+            (None, None) => "With a password".into(),
+        }
+    }
+
+    /// What program it is of: that of a command line is known by what it called itself then.
+    fn program(&self) -> String {
+        match (&self.device.0, &self.last_use.0) {
+            (Some(device), _) => format!("Command line: {}", device.client),
+            (None, Some(LastUse { client: Nullable(Some(client)), .. })) => client.clone(),
+            _ => "Browser or API".into(),
+        }
+    }
+
+    /// The address that it was used from last, or asked from.
+    fn address(&self) -> &str {
+        let used = self.last_use.0.as_ref().map(|used| &used.address);
+        used.or(self.device.0.as_ref().map(|device| &device.address)).map_or("", String::as_str)
+    }
+}
+
+/// When, where and by what it was used last.
+#[derive(Deserialize)]
+struct LastUse {
+    at: Time,
+    address: String,
+    client: Nullable<String>,
 }
 
 /// The command line whose session it is.

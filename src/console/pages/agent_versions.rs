@@ -115,7 +115,7 @@ async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let page = Versions {
         frame: frame(visit, &agent, "Versions").failed(error.as_ref()).live(),
         path: page_path(visit),
-        versions: visit.api.get(&api_path(visit, "/versions"), visit.cursor().as_slice()).await?,
+        versions: visit.api.get(&api_path(visit, "/versions"), &visit.walk()).await?,
         people: People::read(&visit.api).await?,
         agent,
     };

@@ -166,7 +166,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     query.extend((!fleet.is_empty()).then_some(("fleetId", fleet)));
     let tags = TagFilter::of(visit);
     query.extend(tags.query());
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let filtered = hits::filtered(visit, &[("kind", "agent")]).await?;
     let is_listed = tags.can_be() && filtered.is_none();
     let page = Agents {

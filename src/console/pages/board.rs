@@ -1,6 +1,8 @@
 //! `/o/{org}/teams/{slug}/board`: a team's tasks by their status. A card is moved with its list and
 //! button; a script adds a handle to drag it by.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,6 +12,7 @@ use crate::console::api::segment;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::team::{Crew, TeamPlace};
@@ -56,6 +59,7 @@ struct Board {
     place: TeamPlace,
     columns: Vec<Column>,
     crew: Crew,
+    people: People,
     statuses: Vec<(&'static str, &'static str)>,
     is_empty: bool,
 }
@@ -74,6 +78,7 @@ pub struct Task {
     pub title: String,
     pub description: Nullable<String>,
     pub assignee_agent_id: Nullable<String>,
+    pub assignee_user_id: Nullable<String>,
     pub priority: u32,
     pub status: String,
     pub created_at: Time,
@@ -106,6 +111,11 @@ fn go(visit: &Visit) -> Result<Reply> {
     Ok(Reply::see_other(visit.in_org(&format!("/teams/{}/board", segment(visit.param(1))))))
 }
 
+/// The ids of the people that have these tasks.
+pub fn people_of<'a>(tasks: impl Iterator<Item = &'a Task>) -> BTreeSet<String> {
+    tasks.filter_map(|task| task.assignee_user_id.0.clone()).collect()
+}
+
 /// The task of a team with this number.
 ///
 /// # Errors
@@ -128,9 +138,12 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     }
     let title = format!("{} board", place.team.name);
     let frame = visit.frame(&title).crumb("Teams", visit.in_org("/teams")).live().script("board");
+    let ids = people_of(columns.iter().flat_map(|column| &column.tasks.items));
+    let people = People::of(visit, ids).await?;
     let page = Board {
         frame: frame.failed(error.as_ref()),
         crew: Crew::read(&visit.api, &place).await?,
+        people,
         statuses: statuses(),
         is_empty: columns.iter().all(|column| column.tasks.items.is_empty()),
         place,

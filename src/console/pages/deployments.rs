@@ -150,7 +150,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let filter = FILTERS.iter().find(|(value, ..)| *value == only);
     let (only, _, parameter) = filter.copied().unwrap_or(FILTERS[0]);
     let mut query: Vec<_> = parameter.into_iter().collect();
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let page = Deployments {
         frame: visit.frame("Deployments").live(),
         base: visit.in_org("/deployments"),

@@ -2,20 +2,21 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
-use crate::console::conflict::Edited;
+use crate::console::choice::{Chooser, Kind};
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people;
 use crate::console::reply::Reply;
-use crate::console::roster::{self, Member};
+use crate::console::roster;
 use crate::console::strict::{List, Nullable};
 use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
@@ -29,6 +30,9 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(save(visit))),
     Page::of_org("/o/{org}/environments/{id}/delete").form(|visit| Box::pin(delete(visit))),
 ];
+
+/// The field for those who approve.
+const APPROVERS: Chooser = Chooser::one("approver", Kind::Person).many();
 
 #[derive(Template)]
 #[template(path = "environments.html")]
@@ -66,8 +70,6 @@ pub struct Approvals {
 struct EditEnvironment {
     frame: Frame,
     form: Form,
-    members: Vec<Member>,
-    approvers: Vec<String>,
     /// That fewer of them can approve than must.
     warning: String,
 }
@@ -86,7 +88,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = Environments {
         frame: visit.frame("Environments"),
         base: visit.in_org("/environments"),
-        environments: visit.api.get("/environments", visit.cursor().as_slice()).await?,
+        environments: visit.api.get("/environments", &visit.walk()).await?,
         may_create: visit.may(Method::Post, "/environments"),
     };
     render(page.frame.status, &page)
@@ -111,73 +113,67 @@ async fn new(visit: &Visit) -> Result<FormPage> {
         .page(crumbs(visit, visit.frame("New environment").script("slug"))))
 }
 
-async fn settings(visit: &Visit) -> Result<Form> {
-    let mut fields = fields();
-    fields.extend([
-        Field::special(),
+/// The fields of who approves, and how many of them must; `stored` are the approvals that there are.
+///
+/// # Errors
+/// Those of the routes that are not about what was typed.
+pub async fn approving(visit: &Visit, label: &'static str, stored: &Value) -> Result<[Field; 2]> {
+    let approvers = people::several(visit, label, APPROVERS, &stored["approverIds"]).await?;
+    Ok([
+        approvers
+            .at("approvals.approverIds")
+            .also("approvals")
+            .hint("Names or addresses, with commas. With nobody, it needs no approval."),
         Field::text("minApprovals", "Approvals needed")
             .at("approvals.minApprovals")
             .kind("number")
             .number()
             .optional()
             .hint("Empty for all of them."),
+    ])
+}
+
+async fn settings(visit: &Visit) -> Result<Form> {
+    let stored: Value = visit.api.get(&api_path(visit), &[]).await?;
+    let mut fields = fields();
+    fields.extend(approving(visit, "Who approves deployments", &stored["approvals"]).await?);
+    fields.extend([
+        Field::special(),
         Field::text("approvalTimeoutHours", "Hours until a deployment times out")
             .kind("number")
             .number(),
         Field::check("preventSelfApproval", "Who deploys does not approve it themselves")
             .at("approvals.preventSelfApproval"),
     ]);
-    let members = roster::members(&visit.api).await?;
     let form = Form::change(visit, &api_path(visit), fields).await?;
     let form = form.back(visit.above()).done(visit.above(), Flash::EnvironmentSaved);
-    Ok(form.refined(|visit, _, body| set_approvers(visit, body)).special(move |visit, stored| {
-        let ids = Vec::deserialize(&stored["approvals"]["approverIds"]).unwrap_or_default();
-        let names = |ids: &[String]| roster::names(&members, ids);
-        vec![Edited::new("Who approves", names(&ids), names(&chosen(visit, "approver")))]
-    }))
+    Ok(form.refined(|_, _, body| without_nobody(body)))
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Patch, "/environments/id")?;
     let mut form = settings(visit).await?;
     let environment: Environment = form.stored()?;
-    let is_sent = visit.form.sent("name").is_some();
     let (stored, needed) = environment
         .approvals
         .0
         .map(|own| (own.approver_ids, own.min_approvals))
         .unwrap_or_default();
-    let members = roster::members(&visit.api).await?;
-    let warning = roster::too_few(&members, &stored, needed);
+    let warning = roster::too_few(&roster::members(&visit.api).await?, &stored, needed);
     let frame = crumbs(visit, visit.frame(&format!("Change {}", environment.name)));
     let frame = frame.crumb(environment.name, visit.above()).failed(error.as_ref());
-    let page = EditEnvironment {
-        frame: form.ready(frame, visit, error.as_ref()).rename("approvals", "approver"),
-        form,
-        members: members.into_iter().filter(|member| !member.is_service()).collect(),
-        warning,
-        approvers: if is_sent { chosen(visit, "approver") } else { stored },
-    };
+    let frame = form.ready(frame, visit, error.as_ref());
+    let page = EditEnvironment { frame: form.offer(frame, visit).await?, form, warning };
     render(page.frame.status, &page)
 }
 
-/// The ids of the members that are chosen in the list of this name.
-pub fn chosen(visit: &Visit, name: &str) -> Vec<String> {
-    let chosen = visit.form.pairs().filter(|(sent, _)| *sent == name);
-    chosen.map(|(_, id)| id.to_string()).collect()
-}
-
-/// Puts the chosen approvers into the approvals of a body; without one it takes no approvals.
-pub fn set_approvers(visit: &Visit, body: &mut Value) {
-    match chosen(visit, "approver") {
-        none if none.is_empty() => body["approvals"] = Value::Null,
-        all => {
-            let approvals = &mut body["approvals"];
-            approvals["approverIds"] = json!(all);
-            if let Some(fields) = approvals.as_object_mut() {
-                fields.retain(|_, value| !value.is_null());
-            }
-        }
+/// Without an approver it takes no approvals, and what is empty of others is absent.
+pub fn without_nobody(body: &mut Value) {
+    let approvals = &mut body["approvals"];
+    if approvals["approverIds"].as_array().is_none_or(Vec::is_empty) {
+        *approvals = Value::Null;
+    } else if let Some(fields) = approvals.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
     }
 }
 

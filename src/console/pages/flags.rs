@@ -92,7 +92,7 @@ impl Violation {
 async fn show(visit: &Visit) -> Result<Reply> {
     let is_cleared = visit.query.get("cleared") == "true";
     let mut query = vec![("cleared", if is_cleared { "true" } else { "false" })];
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let flags: List<Flag> = visit.api.get("/governance/flags", &query).await?;
     let page = Flags {
         frame: visit.frame("Flags").tabs(&TABS).live(),

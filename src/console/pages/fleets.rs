@@ -67,7 +67,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let page = Fleets {
         frame: visit.frame("Fleets").crumb("Agents", visit.in_org("/agents")),
         base: visit.in_org(""),
-        fleets: visit.api.get("/fleets", visit.cursor().as_slice()).await?,
+        fleets: visit.api.get("/fleets", &visit.walk()).await?,
         may_create: visit.may(Method::Post, "/fleets"),
     };
     render(page.frame.status, &page)

@@ -7,11 +7,13 @@ use serde_json::json;
 use crate::api::Method;
 use crate::base::{Result, Time};
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
 use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member, Thing};
 use crate::console::strict::List;
@@ -23,6 +25,9 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/grants/new").form(|visit| Box::pin(new(visit))),
     Page::of_org("/o/{org}/settings/grants/remove").post(|visit| Box::pin(remove(visit))),
 ];
+
+/// The field for who gets a grant.
+const MEMBER: Chooser = Chooser::one("userId", Kind::Member);
 
 #[derive(Template)]
 #[template(path = "grants.html")]
@@ -61,7 +66,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = Grants {
         frame: visit.frame("Grants").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
-        grants: visit.api.get("/access-grants", visit.cursor().as_slice()).await?,
+        grants: visit.api.get("/access-grants", &visit.walk()).await?,
         members: roster::members(&visit.api).await?,
         things: roster::things(&visit.api).await?,
         may_write: visit.may(Method::Post, "/access-grants"),
@@ -70,10 +75,10 @@ async fn show(visit: &Visit) -> Result<Reply> {
 }
 
 async fn new(visit: &Visit) -> Result<FormPage> {
-    let members = roster::members(&visit.api).await?.into_iter();
+    let people = People::default().typed(visit, MEMBER.name).await?;
     let things = roster::things(&visit.api).await?.into_iter().filter(|one| one.is_restricted);
     let fields = vec![
-        Field::select("userId", "Member", members.map(|member| (member.user_id, member.name))),
+        Field::choose("Member", MEMBER).hint("A name or an address.").named(people.named()),
         Field::select("resource", "May use", things.map(|thing| (thing.key(), thing.label())))
             .at("resourceId")
             .also("resourceType"),

@@ -105,7 +105,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let shows_all = visit.query.get("show") == "all";
     let mut query = vec![("audience", "human")];
     query.extend((!shows_all).then_some(("unread", "true")));
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let page = Inbox {
         frame: place.crumbs(visit, visit.frame("Inbox")).live(),
         messages: visit.api.get(&place.api("/messages"), &query).await?,

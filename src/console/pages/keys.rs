@@ -11,6 +11,7 @@ use crate::api::Method;
 use crate::auth::{KeyAccess, Role, ScopeName};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -36,6 +37,9 @@ pub const PAGES: &[Page] = &[
         .get(|visit| Box::pin(confirm_taking_over(visit, None)))
         .post(|visit| Box::pin(take_over(visit))),
 ];
+
+/// The field for what a key may do.
+const SCOPES: Chooser = Chooser::one("scopes", Kind::Scope).many();
 
 /// How long a key may be valid: days, and the label.
 const LIVES: [(&str, &str); 4] = [
@@ -185,7 +189,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = Keys {
         frame: visit.frame("Keys").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
-        keys: visit.api.get("/api-keys", visit.cursor().as_slice()).await?,
+        keys: visit.api.get("/api-keys", &visit.walk()).await?,
         members: roster::members(&visit.api).await?,
         is_admin,
         visitor: Visitor {
@@ -217,10 +221,10 @@ async fn form(visit: &Visit) -> Result<Form> {
     }
     fields.extend([
         Field::select("access", "May", accesses),
-        Field::area("scopes", "Scopes", 3)
+        Field::choose("Scopes", SCOPES)
             .also("access")
             .optional()
-            .hint("One a line, such as artifact:publish@main or deployment:create@staging."),
+            .hint("With commas, such as artifact:publish@main, deployment:create@staging."),
         Field::special(),
         Field::select("days", "Valid for", LIVES).at("expiresInDays").number(),
     ]);
@@ -234,7 +238,8 @@ async fn form(visit: &Visit) -> Result<Form> {
             fields.remove("scopes");
         }
         if visit.form.get("access") == "scopes" {
-            body["access"] = json!(visit.form.get("scopes").split_whitespace().collect::<Vec<_>>());
+            let sent = visit.form.get("scopes").split([',', ' ', '\r', '\n']);
+            body["access"] = sent.filter(|scope| !scope.is_empty()).collect();
         }
     }))
 }
@@ -243,8 +248,9 @@ async fn new(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let mut form = form(visit).await?;
     let may_write = visit.member().role >= Role::Member;
     let frame = crumbs(visit, visit.frame("New key")).failed(error.as_ref());
+    let frame = form.ready(frame, visit, error.as_ref());
     let page = NewKey {
-        frame: form.ready(frame, visit, error.as_ref()),
+        frame: form.offer(frame, visit).await?,
         form,
         scopes: ScopeName::all()
             .filter(|name| may_write || name.is_read())

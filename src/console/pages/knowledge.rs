@@ -109,7 +109,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let page = Bases {
         frame: visit.frame("Knowledge").live(),
         base: visit.in_org("/knowledge"),
-        bases: visit.api.get("/knowledge-bases", visit.cursor().as_slice()).await?,
+        bases: visit.api.get("/knowledge-bases", &visit.walk()).await?,
         may_create: visit.may(Method::Post, "/knowledge-bases"),
     };
     render(page.frame.status, &page)
@@ -160,7 +160,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut documents = List::none();
     if words.is_empty() {
         let path = format!("{}/documents", api_path(visit));
-        documents = visit.api.get(&path, visit.cursor().as_slice()).await?;
+        documents = visit.api.get(&path, &visit.walk()).await?;
     } else {
         let query = [visit.cursor().as_slice(), &[("q", words.as_str())]].concat();
         match visit.api.get(&format!("{}/search", api_path(visit)), &query).await {

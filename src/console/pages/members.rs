@@ -95,7 +95,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         frame: visit.frame("Members").tabs(&tabs(visit)).failed(error.as_ref()),
         base: visit.in_org("/settings"),
         me: visit.signed_in().user.id.clone(),
-        members: visit.api.get("/organizations/members", visit.cursor().as_slice()).await?,
+        members: visit.api.get("/organizations/members", &visit.walk()).await?,
         invitations,
         may_invite,
         is_owner,

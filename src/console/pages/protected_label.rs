@@ -5,17 +5,18 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::environments::{Approvals, chosen, set_approvers};
+use super::environments::{Approvals, approving, without_nobody};
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::{Api, segment};
-use crate::console::conflict::Edited;
+use crate::console::choice::{Chooser, Kind as Chosen};
 use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
 use crate::console::strict::Nullable;
@@ -32,11 +33,14 @@ pub const PAGES: &[Page] = &[
 
 /// Who moves a label, by their role.
 const ROLES: [(&str, &str); 4] = [
-    ("", "Only those chosen below"),
+    ("", "Only those named below"),
     ("member", "All members"),
     ("admin", "Admins and owners"),
     ("owner", "Owners"),
 ];
+
+/// The field for those who move it besides.
+const MOVERS: Chooser = Chooser::one("mover", Chosen::Member).many();
 
 /// The protection of a label.
 #[derive(Deserialize)]
@@ -136,9 +140,6 @@ pub async fn protect(visit: &Visit, registry: &str) -> Result<Reply> {
 struct ProtectedLabelPage {
     frame: Frame,
     form: Form,
-    members: Vec<Member>,
-    movers: Vec<String>,
-    approvers: Vec<String>,
     /// That those who are stored cannot approve what is asked for.
     warning: String,
     delete: String,
@@ -158,62 +159,38 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn settings(visit: &Visit) -> Result<Form> {
-    let fields = vec![
+    let stored: Value = visit.api.get(&api_path(visit), &[]).await?;
+    let movers = people::several(visit, "Who else moves it", MOVERS, &stored["userIds"]).await?;
+    let mut fields = vec![
         Field::select("minRole", "Who moves it", ROLES).optional(),
+        movers.at("userIds").hint("Names or addresses, with commas."),
+    ];
+    fields.extend(approving(visit, "Who approves", &stored["approvals"]).await?);
+    fields.extend([
         Field::special(),
-        Field::text("minApprovals", "Approvals needed")
-            .at("approvals.minApprovals")
-            .kind("number")
-            .number()
-            .optional()
-            .hint("Empty for all of them."),
         Field::check("preventSelfApproval", "Who asks does not approve it themselves")
             .at("approvals.preventSelfApproval"),
         Field::text("approvalTimeoutHours", "Hours until a change that waits ends")
             .kind("number")
             .number(),
-    ];
-    let members = roster::members(&visit.api).await?;
+    ]);
     let form = Form::replace(visit, &api_path(visit), fields).await?;
     let form = form.back(above(visit)).done(above(visit), Flash::LabelProtectionSaved);
-    Ok(form
-        .refined(|visit, _, body| {
-            body["userIds"] = json!(chosen(visit, "mover"));
-            set_approvers(visit, body);
-        })
-        .special(move |visit, stored| {
-            let ids = |value: &Value| Vec::deserialize(value).unwrap_or_default();
-            let names = |ids: &[String]| roster::names(&members, ids);
-            let (movers, approvers) = (&stored["userIds"], &stored["approvals"]["approverIds"]);
-            vec![
-                Edited::new("Who else", names(&ids(movers)), names(&chosen(visit, "mover"))),
-                Edited::new(
-                    "Who approves",
-                    names(&ids(approvers)),
-                    names(&chosen(visit, "approver")),
-                ),
-            ]
-        }))
+    Ok(form.refined(|_, _, body| without_nobody(body)))
 }
 
 async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Put, "/registries/id/protected-labels/label")?;
     let mut form = settings(visit).await?;
     let stored: ProtectedLabel = form.stored()?;
-    let is_sent = visit.form.sent("minRole").is_some();
-    let members = roster::members(&visit.api).await?;
-    let warning = stored.warning(&members);
-    let approvers = stored.approvals.0.map(|own| own.approver_ids).unwrap_or_default();
+    let warning = stored.warning(&roster::members(&visit.api).await?);
     let frame = visit.frame(&format!("Who moves {}", stored.label));
     let frame = crumbs(visit, frame).failed(error.as_ref());
     let frame = form.ready(frame, visit, error.as_ref());
     let page = ProtectedLabelPage {
-        frame: frame.rename("userIds", "mover").rename("approvals", "approver"),
+        frame: form.offer(frame, visit).await?,
         form,
-        members,
         warning,
-        movers: if is_sent { chosen(visit, "mover") } else { stored.user_ids },
-        approvers: if is_sent { chosen(visit, "approver") } else { approvers },
         delete: format!("{}/delete", path(visit, visit.param(1), &stored.label)),
     };
     render(page.frame.status, &page)

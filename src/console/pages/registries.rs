@@ -28,7 +28,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = Registries {
         frame: visit.frame("Prompts"),
         base: visit.in_org(""),
-        registries: visit.api.get("/registries", visit.cursor().as_slice()).await?,
+        registries: visit.api.get("/registries", &visit.walk()).await?,
         may_create: visit.may(Method::Post, "/registries"),
     };
     render(page.frame.status, &page)

@@ -51,7 +51,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     query.extend((!only.is_empty()).then_some(("artifactType", only)));
     let tags = TagFilter::of(visit);
     query.extend(tags.query());
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let mut only_here = vec![("within", slug)];
     only_here.extend((!only.is_empty()).then_some(("kind", only)));
     let filtered = hits::filtered(visit, &only_here).await?;

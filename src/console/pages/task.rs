@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::activity::Activity;
 use super::board::{self, Task};
 use super::inbox::Message;
-use super::tasks::{self, agent, priority};
+use super::tasks::{self, agent, person, priority};
 use crate::base::{Error, Issue, Kind, Result};
 use crate::console::api::segment;
 use crate::console::field::{Field, words};
@@ -17,6 +17,7 @@ use crate::console::flash::Flash;
 use crate::console::form::Form;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{Crew, TeamPlace};
@@ -46,6 +47,7 @@ struct TaskPage {
     notes: List<Message>,
     activity: Activity,
     crew: Crew,
+    people: People,
     /// The forms of the text, of the work and of the plan.
     texts: Form,
     work: Form,
@@ -97,9 +99,9 @@ async fn text_form(visit: &Visit, path: &str) -> Result<Form> {
     Ok(form.action("edit").done(visit.path.as_str(), Flash::TaskSaved))
 }
 
-async fn work_form(visit: &Visit, path: &str, crew: &Crew) -> Result<Form> {
+async fn work_form(visit: &Visit, path: &str, crew: &Crew, people: &People) -> Result<Form> {
     let status = Field::select("status", "Status", board::statuses());
-    let fields = vec![status, agent(crew, "Nobody"), priority()];
+    let fields = vec![status, agent(crew, "Nobody"), person(people), priority()];
     let form = Form::change(visit, path, fields).await?;
     Ok(form.action("save").done(visit.path.as_str(), Flash::TaskSaved))
 }
@@ -155,10 +157,12 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let error = error.as_ref();
     let path = place.api(&format!("/tasks/{}", segment(&task.id)));
     let mut texts = text_form(visit, &path).await?;
-    let mut work = work_form(visit, &path, &crew).await?;
+    let people = tasks::chosen(visit, board::people_of([&task].into_iter())).await?;
+    let mut work = work_form(visit, &path, &crew, &people).await?;
     let frame = place.crumbs(visit, visit.frame(&title)).failed(error).live().script("draft");
     let frame = texts.ready(frame, visit, error);
     let frame = work.ready(frame, visit, error);
+    let frame = work.offer(frame, visit).await?;
     let related = Related::read(visit, &place, &task).await?;
     let (mut plan, _) = plan_form(visit, &place, &path, &related).await?;
     let happened = [("taskId", task.id.as_str()), ("limit", HAPPENED)];
@@ -171,6 +175,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         notes: visit.api.get(&place.api("/messages"), &query).await?,
         activity: Activity::read(&visit.api, &place, &happened).await?,
         crew,
+        people,
         related,
         place,
         task,
@@ -191,7 +196,8 @@ async fn act(visit: &Visit) -> Result<Reply> {
         "edit" => text_form(visit, &path).await?.send(visit).await,
         "save" => {
             let crew = Crew::read(&visit.api, &place).await?;
-            work_form(visit, &path, &crew).await?.send(visit).await
+            let people = tasks::chosen(visit, board::people_of([&task].into_iter())).await?;
+            work_form(visit, &path, &crew, &people).await?.send(visit).await
         }
         "plan" => {
             let related = Related::read(visit, &place, &task).await?;

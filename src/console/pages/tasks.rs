@@ -1,15 +1,19 @@
 //! `/o/{org}/teams/{slug}/tasks`: all tasks of a team, newest first, and creating one.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 
 use super::board::{self, Task};
 use crate::base::Result;
+use crate::console::choice::{Chooser, Kind};
 use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::hits::{self, Filtered};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
 use crate::console::team::{Crew, TeamPlace};
@@ -23,6 +27,11 @@ pub const PAGES: &[Page] = &[
 
 /// The filter of tasks that nobody has.
 const FREE: &str = "free";
+/// The filter of the visitor's tasks.
+const MINE: &str = "mine";
+
+/// The field for the person who has a task.
+const PERSON: Chooser = Chooser::one("assigneeUserId", Kind::Person);
 
 /// The priorities: the API does not interpret them, so neither does the console.
 const PRIORITIES: [(&str, &str); 5] =
@@ -37,6 +46,7 @@ struct Tasks {
     /// What the words of the query have found in place of them.
     filtered: Option<Filtered>,
     crew: Crew,
+    people: People,
     only: String,
     filters: Vec<(&'static str, &'static str)>,
 }
@@ -45,27 +55,33 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let wanted = visit.query.get("only");
     let statuses = board::statuses();
-    let mut names = statuses.iter().map(|(name, _)| *name).chain([FREE]);
+    let mut names = statuses.iter().map(|(name, _)| *name).chain([FREE, MINE]);
     let only = names.find(|one| *one == wanted).unwrap_or("");
     let mut query: Vec<(&str, &str)> = match only {
         "" => Vec::new(),
         FREE => vec![("unassigned", "true")],
+        MINE => vec![("assigneeUserId", visit.signed_in().user.id.as_str())],
         status => vec![("status", status)],
     };
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let here = [("kind", "task"), ("within", place.team.slug.as_str())];
     let filtered = hits::filtered(visit, &here).await?;
-    let tasks = match filtered {
+    let tasks: List<Task> = match filtered {
         Some(_) => List::none(),
         None => visit.api.get(&place.api("/tasks"), &query).await?,
     };
     let page = Tasks {
         filtered,
+        people: People::of(visit, board::people_of(tasks.items.iter())).await?,
         tasks,
         frame: place.crumbs(visit, visit.frame("Tasks")).live(),
         crew: Crew::read(&visit.api, &place).await?,
         only: only.into(),
-        filters: [("", "All")].into_iter().chain(statuses).chain([(FREE, "Free")]).collect(),
+        filters: [("", "All"), (MINE, "Mine")]
+            .into_iter()
+            .chain(statuses)
+            .chain([(FREE, "Free")])
+            .collect(),
         place,
     };
     render(page.frame.status, &page)
@@ -81,6 +97,20 @@ pub fn agent(crew: &Crew, nobody: &str) -> Field {
     Field::select("assigneeAgentId", "Agent", crew.choices(nobody))
 }
 
+/// Which person has a task.
+pub fn person(people: &People) -> Field {
+    let hint = "A member, by name or address. It is among what waits for them.";
+    Field::choose("Person", PERSON).optional().hint(hint).named(people.named())
+}
+
+/// The people with these ids, and who was typed for a task.
+///
+/// # Errors
+/// Those of the route.
+pub async fn chosen(visit: &Visit, ids: BTreeSet<String>) -> Result<People> {
+    People::of(visit, ids).await?.typed(visit, PERSON.name).await
+}
+
 /// How urgent a task is.
 pub fn priority() -> Field {
     Field::select("priority", "Priority", PRIORITIES).number().preset("2")
@@ -90,7 +120,8 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     let place = TeamPlace::of(visit).await?;
     let crew = Crew::read(&visit.api, &place).await?;
     let agent = agent(&crew, "Nobody: any agent may take it").hint("It is woken for the task.");
-    let fields = texts().into_iter().chain([agent, priority()]).collect();
+    let person = person(&chosen(visit, BTreeSet::new()).await?);
+    let fields = texts().into_iter().chain([agent, person, priority()]).collect();
     Ok(Form::create(&place.api("/tasks"), fields, "Create task")
         .done(place.at("/tasks/{number}"), Flash::TaskCreated)
         .page(place.crumbs(visit, visit.frame("New task"))))

@@ -49,7 +49,7 @@ async fn list(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let page = Agents {
         frame: place.crumbs(visit, visit.frame("Agents")).failed(error.as_ref()).live(),
-        agents: visit.api.get(&place.api("/agents"), visit.cursor().as_slice()).await?,
+        agents: visit.api.get(&place.api("/agents"), &visit.walk()).await?,
         people: paused::people(&visit.api, &place.team.paused).await?,
         place,
     };

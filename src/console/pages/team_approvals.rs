@@ -66,7 +66,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let shows_all = visit.query.get("show") == "all";
     let mut query = vec![("limit", ROWS)];
     query.extend((!shows_all).then_some(("decision", "pending")));
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let approvals: List<Approval> = visit.api.get(&place.api("/approvals"), &query).await?;
     let about = approvals.items.iter().filter_map(|one| one.task_id.as_deref());
     let tasks = place.numbers_of(&visit.api, about).await?;

@@ -142,7 +142,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let place = TeamPlace::of(visit).await?;
     let page = Schedules {
         frame: place.crumbs(visit, visit.frame("Schedules")).live(),
-        schedules: visit.api.get(&place.api("/schedules"), visit.cursor().as_slice()).await?,
+        schedules: visit.api.get(&place.api("/schedules"), &visit.walk()).await?,
         place,
     };
     render(page.frame.status, &page)

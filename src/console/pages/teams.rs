@@ -52,7 +52,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         paused,
         may_pause: visit.may(Method::Post, "/teams/pause"),
         base: visit.in_org(""),
-        teams: visit.api.get("/teams", visit.cursor().as_slice()).await?,
+        teams: visit.api.get("/teams", &visit.walk()).await?,
         may_create: visit.may(Method::Post, "/teams"),
     };
     render(page.frame.status, &page)

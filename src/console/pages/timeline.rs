@@ -68,7 +68,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let only = KINDS.iter().find(|(value, _)| *value == wanted).map_or("", |(value, _)| value);
     let mut query = vec![("limit", ROWS)];
     query.extend((!only.is_empty()).then_some(("kind", only)));
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let frame = place.crumbs(visit, visit.frame("Timeline")).failed(error.as_ref()).live();
     let page = Timeline {
         frame,

@@ -56,6 +56,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let groups = [
         waiting,
         label_changes(visit).await?,
+        Waiting::Assigned.group(visit, &mut teams).await?,
         Waiting::Approvals.group(visit, &mut teams).await?,
         Waiting::Mail.group(visit, &mut teams).await?,
         Waiting::Peers.group(visit, &mut teams).await?,

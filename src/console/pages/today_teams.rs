@@ -42,6 +42,16 @@ struct Overdue {
     due_at: Time,
 }
 
+/// A task of the visitor.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Assigned {
+    team_id: String,
+    number: u32,
+    title: String,
+    updated_at: Time,
+}
+
 /// A wake that its agent never acknowledged.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -108,6 +118,8 @@ impl Teams {
 /// What waits in the teams.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
+    /// Open tasks of the visitor.
+    Assigned,
     /// Questions of agents.
     Approvals,
     /// Unread mail of agents.
@@ -124,7 +136,8 @@ pub enum Waiting {
 
 impl Waiting {
     /// All of them.
-    pub const ALL: [Waiting; 6] = [
+    pub const ALL: [Waiting; 7] = [
+        Waiting::Assigned,
         Waiting::Approvals,
         Waiting::Mail,
         Waiting::Peers,
@@ -136,6 +149,7 @@ impl Waiting {
     /// The path of the page with all of its kind, below the organization's.
     pub fn path(self) -> &'static str {
         match self {
+            Waiting::Assigned => "/waiting/tasks",
             Waiting::Approvals => "/waiting/approvals",
             Waiting::Mail => "/waiting/mail",
             Waiting::Peers => "/waiting/peers",
@@ -148,6 +162,7 @@ impl Waiting {
     /// Its title, and the class and the icon of its state.
     pub fn title(self) -> (&'static str, &'static str, &'static str) {
         match self {
+            Waiting::Assigned => ("Your tasks", "working", "half"),
             Waiting::Approvals => ("Agents ask for a decision", "warning", "clock"),
             Waiting::Mail => ("Unread mail", "unread", "inbox"),
             Waiting::Peers => ("Outside agents ask to write", "warning", "clock"),
@@ -168,6 +183,7 @@ impl Waiting {
         query: &[(&str, &str)],
     ) -> Result<(Vec<Row>, Option<String>)> {
         match self {
+            Waiting::Assigned => assigned(visit, teams, query).await,
             Waiting::Approvals => questions(visit, teams, query).await,
             Waiting::Mail => mail(visit, teams, query).await,
             Waiting::Peers => peers(visit, teams, query).await,
@@ -190,6 +206,17 @@ impl Waiting {
 }
 
 type Rows = (Vec<Row>, Option<String>);
+
+async fn assigned(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
+    let found: List<Assigned> = visit.api.get("/teams/assigned", query).await?;
+    let mut rows = Vec::new();
+    for task in found.items {
+        let (path, detail) =
+            teams.at(visit, &task.team_id, &format!("/tasks/{}", task.number)).await?;
+        rows.push(Row { title: task.title, path, detail, at: task.updated_at });
+    }
+    Ok((rows, found.next_cursor.0))
+}
 
 async fn questions(visit: &Visit, teams: &mut Teams, query: &[(&str, &str)]) -> Result<Rows> {
     let found: List<Question> = visit.api.get("/teams/approvals", query).await?;

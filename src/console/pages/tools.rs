@@ -130,7 +130,7 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 
 async fn list(visit: &Visit) -> Result<Reply> {
     let tags = TagFilter::of(visit);
-    let query: Vec<_> = tags.query().chain(visit.cursor()).collect();
+    let query: Vec<_> = tags.query().chain(visit.walk()).collect();
     let page = Tools {
         frame: visit.frame("Tools").live(),
         base: visit.in_org("/tools"),

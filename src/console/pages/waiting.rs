@@ -1,4 +1,4 @@
-//! `/o/{org}/waiting/…`: all that waits for people in the teams: questions, mail, outside
+//! `/o/{org}/waiting/…`: all that waits for people in the teams: one's tasks, questions, mail, outside
 //! agents, overdue tasks, failed wakes, low budgets.
 
 use askama::Template;
@@ -13,6 +13,7 @@ use crate::console::visit::Visit;
 
 /// Their paths, and what answers them.
 pub const PAGES: &[Page] = &[
+    Page::of_org("/o/{org}/waiting/tasks").get(|visit| Box::pin(show(visit, Waiting::Assigned))),
     Page::of_org("/o/{org}/waiting/approvals")
         .get(|visit| Box::pin(show(visit, Waiting::Approvals))),
     Page::of_org("/o/{org}/waiting/mail").get(|visit| Box::pin(show(visit, Waiting::Mail))),

@@ -141,7 +141,7 @@ fn shorten(tool: &ToolInfo, shape: Shape, json: Bytes) -> Result<Shortened> {
     }
     let count = answer["items"].as_array().map_or(0, Vec::len);
     let whole_in = whole_in(tool, shape, count);
-    let can_have_fewer = matches!(shape, Shape::List) && count > 1;
+    let can_have_fewer = matches!(shape, Shape::List | Shape::Walk) && count > 1;
     let brief = Brief { whole_in: &whole_in, is_page: shape.is_list(), can_have_fewer };
     match brief.fit(&answer) {
         Some(short) => Ok(Shortened::Done(Answer { json: short.to_string().into(), is_cut: true })),
@@ -160,7 +160,7 @@ fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
         // Another call would ask again, and be answered otherwise.
         (Shape::Stream, _) => "the rest is not kept".into(),
         (_, Some(other)) => format!("{other} has all"),
-        (Shape::List, None) if count > 1 => {
+        (Shape::List | Shape::Walk, None) if count > 1 => {
             format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())
         }
         (_, None) => format!("the HTTP API has all: {} {path}", method.as_str()),

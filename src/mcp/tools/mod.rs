@@ -90,7 +90,7 @@ fn described(tool: &ToolInfo, route: &Route) -> Value {
 /// changes something, destroys something, and has another effect each time.
 fn hints(tool: &ToolInfo, route: &Route) -> Value {
     use crate::api::Method::{Delete, Patch};
-    if matches!(route.operation.shape, Shape::One | Shape::List | Shape::Watch) {
+    if matches!(route.operation.shape, Shape::One | Shape::List | Shape::Walk | Shape::Watch) {
         return json!({"readOnlyHint": true});
     }
     let mut hints = json!({});

@@ -24,7 +24,9 @@ pub struct ToolSchemas {
 /// Generates the schemas of a tool.
 pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     let CallSchemas { arguments, answer } = call_schemas(route);
-    let is_told = |name: &str| name != ORGANIZATION && !tool.untold.contains(&name);
+    let is_told = |name: &str| {
+        name != ORGANIZATION && !WALKING.contains(&name) && !tool.untold.contains(&name)
+    };
     let mut properties = Map::new();
     for (name, schema) in arguments["properties"].as_object().into_iter().flatten() {
         if is_told(name) {
@@ -52,6 +54,9 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     let answered: Vec<_> = answered.cloned().collect();
     ToolSchemas { input, output: json!({"type": "object", "required": answered}) }
 }
+
+/// How lists are walked through, of which models are told nothing: they read what comes first.
+const WALKING: [&str; 2] = ["reversed", "total"];
 
 /// What models are told of an argument that this text clears. Not an empty one: some models fill in what
 /// is optional with that.

@@ -91,7 +91,7 @@ pub const fn tools() -> &'static [ToolInfo] {
     ALL
 }
 
-/// What the answers of the tools of tasks are told to have: a task has 19 fields.
+/// What the answers of the tools of tasks are told to have: a task has 20 fields.
 const OF_TASKS: &[&str] = &["id", "status"];
 
 const ALL: &[ToolInfo] = &[
@@ -105,10 +105,12 @@ const ALL: &[ToolInfo] = &[
     tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack")
         .untold(&["worker"])
         .idempotent(),
-    tool("task_list", Get, "/teams/{teamId}/tasks").whole_in("task_get"),
+    tool("task_list", Get, "/teams/{teamId}/tasks")
+        .untold(&["assigneeUserId"])
+        .whole_in("task_get"),
     tool("task_get", Get, "/teams/{teamId}/tasks/{taskId}").named(OF_TASKS),
     tool("task_create", Post, "/teams/{teamId}/tasks")
-        .untold(&["projectId", "worker"])
+        .untold(&["projectId", "assigneeUserId", "worker"])
         .named(OF_TASKS)
         .explained(&["assigneeAgentId"])
         .whole_in("task_get"),
@@ -119,8 +121,15 @@ const ALL: &[ToolInfo] = &[
         .idempotent(),
     tool("task_update", Patch, "/teams/{teamId}/tasks/{taskId}")
         .named(OF_TASKS)
-        .untold(&["projectId", "worker"])
-        .clears(&["description", "assigneeAgentId", "projectId", "parentTaskId", "dueAt"])
+        .untold(&["projectId", "assigneeUserId", "worker"])
+        .clears(&[
+            "description",
+            "assigneeAgentId",
+            "assigneeUserId",
+            "projectId",
+            "parentTaskId",
+            "dueAt",
+        ])
         .whole_in("task_get"),
     tool("message_list", Get, "/teams/{teamId}/messages"),
     tool("message_send", Post, "/teams/{teamId}/messages")

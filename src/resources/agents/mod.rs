@@ -226,7 +226,7 @@ pub fn delete(tx: &mut Tx, req: &Req<String>, check: CheckDeletion) -> Result<De
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/agents", MEMBER, "agent.list", op::list(list))
+        Route::get("/agents", MEMBER, "agent.list", op::walk(list))
             .needs(ScopeName::AgentRead)
             .about("List agents, newest first"),
         Route::post("/agents", MEMBER, "agent.create", op::write(create))

@@ -296,7 +296,7 @@ const RESTORE: &str = "/agents/{stableKey}/versions/{version}/restore";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get(ALL, MEMBER, "agent_version.list", op::list(list))
+        Route::get(ALL, MEMBER, "agent_version.list", op::walk(list))
             .needs(ScopeName::AgentRead)
             .about("List an agent's versions, newest first"),
         Route::post(ALL, MEMBER, "agent_version.create", op::write(create))

@@ -287,7 +287,7 @@ fn named(
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::list(list))
+        Route::get("/registries/artifacts", MEMBER_OR_PUBLIC, "artifact.list", op::walk(list))
             .org_source(OrgSource::Named(&registries::BY_REFERENCE))
             .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
             .about("List artifacts, last changed first"),

@@ -345,7 +345,7 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/agents/deployments";
     const ONE: &str = "/agents/deployments/{jobId}";
     vec![
-        Route::get(ALL, MEMBER, "deployment.list", op::list(list))
+        Route::get(ALL, MEMBER, "deployment.list", op::walk(list))
             .needs_listed(ScopeName::DeploymentRead)
             .about("List deployment jobs, newest first"),
         Route::post(ALL, MEMBER, "deployment.create", op::write(create))

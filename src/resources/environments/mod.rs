@@ -251,7 +251,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<Environment>>) -> Result<Deleted> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/environments", MEMBER, "environment.list", op::list(list))
+        Route::get("/environments", MEMBER, "environment.list", op::walk(list))
             .needs_listed(ScopeName::EnvironmentRead)
             .about("List accessible environments, newest first"),
         Route::post("/environments", ADMIN, "environment.create", op::write(create))

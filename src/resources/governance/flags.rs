@@ -163,7 +163,7 @@ pub(super) fn clear(tx: &mut Tx, req: &Req<Id<PolicyFlag>>) -> Result<PolicyFlag
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/governance/flags", MEMBER, "flag.list", op::list(list))
+        Route::get("/governance/flags", MEMBER, "flag.list", op::walk(list))
             .needs(ScopeName::FlagRead)
             .about("List open or cleared flags"),
         Route::post("/governance/flags/{flagId}/clear", ADMIN, "flag.clear", op::write(clear))

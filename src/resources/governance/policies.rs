@@ -143,7 +143,7 @@ pub(super) fn routes() -> Vec<Route> {
     const ALL: &str = "/governance/policies";
     const ONE: &str = "/governance/policies/{policyId}";
     vec![
-        Route::get(ALL, MEMBER, "policy.list", op::list(list))
+        Route::get(ALL, MEMBER, "policy.list", op::walk(list))
             .needs(ScopeName::PolicyRead)
             .about("List policies"),
         Route::post(ALL, ADMIN, "policy.create", op::write(create))

@@ -365,7 +365,7 @@ fn routes() -> Vec<Route> {
     let replace = op::write(op::calling(NO_CALLS, replace));
     let delete = op::write(op::calling(NO_CALLS, delete));
     vec![
-        Route::get(ALL, SESSION_MEMBER, "document.list", op::list(list))
+        Route::get(ALL, SESSION_MEMBER, "document.list", op::walk(list))
             .about("List documents, newest first"),
         Route::post(ALL, SESSION_MEMBER, "document.create", create).about("Add a document"),
         Route::get(ONE, SESSION_MEMBER, "document.get", op::read(get::<()>))

@@ -216,7 +216,7 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/knowledge-bases";
     const ONE: &str = "/knowledge-bases/{id}";
     vec![
-        Route::get(ALL, SESSION_MEMBER, "knowledge_base.list", op::list(list))
+        Route::get(ALL, SESSION_MEMBER, "knowledge_base.list", op::walk(list))
             .about("List knowledge bases, newest first"),
         Route::post(ALL, SESSION_ADMIN, "knowledge_base.create", op::write(create))
             .about("Create a knowledge base"),

@@ -257,7 +257,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<Grant>>) -> Result<Deleted> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/access-grants", MEMBER, "access_grant.list", op::list(list))
+        Route::get("/access-grants", MEMBER, "access_grant.list", op::walk(list))
             .needs(ScopeName::GrantRead)
             .about("List access grants, newest first"),
         Route::post("/access-grants", ADMIN, "access_grant.create", op::write(create))

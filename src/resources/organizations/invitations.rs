@@ -375,7 +375,7 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .asks_again_to("invite an owner or admin")
         .about("Invite a user, replacing an older invitation"),
-        Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::list(list))
+        Route::get("/organizations/invitations", SESSION_ADMIN, "invitation.list", op::walk(list))
             .about("List open invitations, newest first"),
         Route::delete(
             "/organizations/invitations/{invitationId}",

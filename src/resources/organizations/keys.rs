@@ -378,7 +378,7 @@ fn revoke(tx: &mut Tx, req: &Req<Id<ApiKey>>) -> Result<Deleted> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/api-keys", SESSION_MEMBER, "api_key.list", op::list(list))
+        Route::get("/api-keys", SESSION_MEMBER, "api_key.list", op::walk(list))
             .about("List active API keys, newest first"),
         Route::post("/api-keys", SESSION_MEMBER, "api_key.create", op::write(create))
             .of_own_account()

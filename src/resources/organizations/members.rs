@@ -21,7 +21,7 @@ use crate::auth::{
     BY_ORG, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName,
     User, UserKind, has_second_factor,
 };
-use crate::base::{Email, Error, Id, Name, Result, Time};
+use crate::base::{Email, Error, Id, Name, Result, Text, Time, fold, without_accents};
 use crate::store::{Order, Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -111,6 +111,32 @@ struct MemberPatch {
 }
 impl Input for MemberPatch {}
 
+/// Which members are listed.
+#[derive(Default, Deserialize, JsonSchema)]
+struct MemberFilter {
+    /// Only people, or only service accounts.
+    kind: Option<UserKind>,
+    /// Only members whose name or e-mail address has this text, at most 100 characters. Case does not matter,
+    /// and an accent only where it is given.
+    q: Option<Text<1, 100>>,
+}
+impl Input for MemberFilter {}
+
+impl MemberFilter {
+    /// Whether a user is one that it selects.
+    fn selects(&self, user: &User) -> bool {
+        let has = |wanted: &str, text: &str| {
+            let text = fold(text);
+            text.contains(wanted) || without_accents(&text).contains(wanted)
+        };
+        self.kind.is_none_or(|kind| user.kind() == kind)
+            && self.q.as_ref().is_none_or(|q| {
+                let wanted = fold(q.trim());
+                has(&wanted, &user.name) || has(&wanted, &user.email)
+            })
+    }
+}
+
 fn to_info<P, I>(
     view: &View,
     req: &Req<P, I>,
@@ -185,8 +211,14 @@ pub(super) fn set_role(tx: &mut Tx, old: &Membership, role: Role) -> Result<Memb
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req) -> Result<Page<OrganizationMember>> {
-    let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, |_| true)?;
+fn list(view: &View, req: &Req<(), MemberFilter>) -> Result<Page<OrganizationMember>> {
+    let is_all = req.input.kind.is_none() && req.input.q.is_none();
+    // One whose account cannot be read is listed, which says so.
+    let keep = |member: &Membership| {
+        let user = || view.get::<User>(&member.user).ok().flatten();
+        is_all || user().is_none_or(|user| req.input.selects(&user))
+    };
+    let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, keep)?;
     page.try_map(|membership| to_info(view, req, membership))
 }
 
@@ -251,7 +283,7 @@ fn delete(tx: &mut Tx, req: &Req<Id<User>>) -> Result<RemovedMember> {
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::get("/organizations/members", MEMBER, "member.list", op::list(list))
+        Route::get("/organizations/members", MEMBER, "member.list", op::walk(list))
             .needs(ScopeName::MemberRead)
             .about("List members, newest first"),
         Route::get("/organizations/members/{userId}", MEMBER, "member.get", op::read(get))
@@ -436,6 +468,23 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn members_are_found_by_a_part_of_their_name_or_address() {
+        let fixture = Fixture::new();
+        fixture.person("zoe", Role::Viewer);
+        let found = |query: serde_json::Value| {
+            let page = fixture.read(list, (), Fixture::input(query).unwrap()).unwrap();
+            page.items.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(json!({"q": "AD"})), ["ada"]);
+        assert_eq!(found(json!({"q": "ben@acme"})), ["ben"]);
+        assert_eq!(found(json!({"q": "zoe"})), ["zoe"]);
+        assert_eq!(found(json!({"q": "zoé"})), [""; 0]);
+        assert_eq!(found(json!({"q": "acme.test", "kind": "person"})).len(), 3);
+        assert_eq!(found(json!({"kind": "service"})), [""; 0]);
+        assert_eq!(found(json!({"q": "nobody"})), [""; 0]);
+    }
+
+    #[test]
     fn the_only_approver_of_an_environment_is_not_removed() {
         let fixture = Fixture::new();
         let ben = user(&fixture.member);
@@ -446,7 +495,7 @@ pub(super) mod tests {
         let refused = fixture.write_as(&fixture.owner, delete, ben, ()).err().unwrap();
         assert_eq!((refused.kind(), refused.code()), (Kind::Conflict, "last_approver"));
         assert!(refused.message().contains("Live"), "{}", refused.message());
-        assert_eq!(fixture.read(list, (), ()).unwrap().items.len(), 2);
+        assert_eq!(fixture.read(list, (), MemberFilter::default()).unwrap().items.len(), 2);
         let grants = fixture
             .store
             .read_now(fixture.org, |view| view.count::<Grant>(ListSource::TABLE, &(), 9));
@@ -477,7 +526,7 @@ pub(super) mod tests {
         };
         fixture.store.write_blocking(org, join).unwrap();
         fixture.other_org("globex");
-        let members = fixture.read(list, (), ()).unwrap().items;
+        let members = fixture.read(list, (), MemberFilter::default()).unwrap().items;
         let names: Vec<_> = members.iter().map(|member| member.name.as_str()).collect();
         assert_eq!(names, ["cy", "ben", "ada"]);
     }

@@ -32,6 +32,7 @@ mod second_factor_reset;
 mod second_step;
 mod service_accounts;
 mod session_proof;
+mod session_use;
 mod sessions;
 mod setup;
 mod sign_in_challenge;
@@ -46,6 +47,7 @@ pub use keys::record_key_usage;
 pub use organization::{all, recreate};
 pub use password_reset::{NewPasswordReset, issue_password_reset};
 pub use reset_mails::request_reset_mail;
+pub use session_use::record_session_usage;
 pub use setup::{
     Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token, shared_setup_token,
 };

@@ -5,13 +5,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::device_request::DeviceSession;
+use super::session_use::SessionUse;
 use super::sessions::{end_other_sessions, require_session};
 use crate::api::{Deleted, Empty, Output, Req, Resource, ResourceRef, Route, op};
-use crate::auth::{SESSION, SESSIONS_BY_USER, Session, User};
+use crate::auth::{ProviderSession, SESSION, SESSIONS_BY_USER, Session, User};
 use crate::base::{Id, Name, Result, Time};
-use crate::store::{Order, Page, Record, Tx, View};
+use crate::store::{Order, Page, Record, TableInfo, Tx, View};
 
-pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
+pub(super) const RESOURCE: Resource =
+    Resource { routes, tables: &[TableInfo::of::<SessionUse>()], ..Resource::EMPTY };
 
 // ── What callers see ─────────────────────────────────────────────────────────
 
@@ -27,6 +29,24 @@ struct OwnSession {
     expires_at: Time,
     /// The command line that a browser has let in; null if the user signed in directly.
     device: Option<SessionDevice>,
+    /// The name of the provider with which the user, or who let the command line in, signed in; null if with
+    /// a password.
+    provider: Option<String>,
+    /// The last use, as of five minutes ago at most; null in the first seconds.
+    last_use: Option<LastUse>,
+}
+
+/// A use of a session.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SessionUse")]
+struct LastUse {
+    /// When it was used.
+    at: Time,
+    /// The IP address that it was used from.
+    address: String,
+    /// A short name of the program, such as `Firefox on Linux`, which anybody may make up; null if it did not
+    /// say one.
+    client: Option<String>,
 }
 
 /// The command line whose session it is.
@@ -54,6 +74,7 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnSession>> {
     let page = view.page(&SESSIONS_BY_USER, &of, Order::Descending, &req.page, is_valid)?;
     page.try_map(|session| {
         let device = view.get::<DeviceSession>(&session.id)?;
+        let last_use = view.get::<SessionUse>(&session.id)?;
         Ok(OwnSession {
             id: session.id,
             current: session.id == current,
@@ -61,6 +82,12 @@ fn list(view: &View, req: &Req) -> Result<Page<OwnSession>> {
             expires_at: session.expires_at,
             device: device
                 .map(|DeviceSession { client, address, .. }| SessionDevice { client, address }),
+            provider: view.get::<ProviderSession>(&session.id)?.map(|begun| begun.provider),
+            last_use: last_use.map(|SessionUse { at, address, client, .. }| LastUse {
+                at,
+                address,
+                client,
+            }),
         })
     })
 }
@@ -96,9 +123,12 @@ fn routes() -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::super::session_use::record_session_usage;
     use super::super::tests::{identity_of, session, signed_in, with_password};
     use super::*;
-    use crate::auth::SESSION_SECS;
+    use crate::auth::{SESSION_SECS, UsedFrom};
     use crate::base::Kind;
     use crate::resources::testing::Fixture;
 
@@ -133,6 +163,28 @@ mod tests {
         assert_eq!(shown(&who).len(), 1);
         let expired = fixture.write_as(&who, end, all[0].id, ()).err().unwrap();
         assert_eq!(expired.kind(), Kind::NotFound);
+    }
+
+    #[test]
+    fn a_user_sees_how_a_session_began_and_where_it_was_used_last() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let who = signed_in(&fixture.store, &session(&fixture.store, &ada));
+        let shown = || fixture.read_as(&who, list, (), ()).unwrap().items.remove(0);
+        assert!(shown().provider.is_none() && shown().last_use.is_none());
+        let (id, at) = (shown().id, fixture.store.clock().now());
+        let note = move |tx: &mut Tx| {
+            let (provider, subject, sid) = ("kc".into(), None, None);
+            tx.insert(&ProviderSession { session: id, provider, subject, sid })?;
+            let address = Ipv4Addr::new(192, 0, 2, 1).into();
+            let from = UsedFrom { address, user_agent: Some("curl/8.5.0".into()) };
+            record_session_usage(tx, &[(id, at, from)])
+        };
+        fixture.store.write_blocking(Id::NIL, note).unwrap();
+        assert_eq!(shown().provider.as_deref(), Some("kc"));
+        let used = shown().last_use.unwrap();
+        let client = used.client.as_deref();
+        assert_eq!((used.at, &*used.address, client), (at, "192.0.2.1", Some("curl 8.5.0")));
     }
 
     #[test]

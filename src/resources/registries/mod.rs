@@ -229,7 +229,7 @@ pub fn delete(tx: &mut Tx, req: &Req<String>) -> Result<Deleted> {
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/registries", MEMBER, "registry.list", op::list(list))
+        Route::get("/registries", MEMBER, "registry.list", op::walk(list))
             .needs_listed(ScopeName::RegistryRead)
             .about("List the caller's usable registries"),
         Route::post("/registries", SESSION_ADMIN, "registry.create", op::write(create))

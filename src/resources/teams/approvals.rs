@@ -270,7 +270,7 @@ fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/approvals";
     const DECIDE: &str = "/teams/{teamId}/approvals/{approvalId}/decide";
     vec![
-        Route::get(ALL, MEMBER, "team_approval.list", op::list(list))
+        Route::get(ALL, MEMBER, "team_approval.list", op::walk(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's approvals, newest first"),
         Route::post(ALL, MEMBER, "team_approval.create", op::write(create))

@@ -91,9 +91,16 @@ pub fn list<T>(
 ) -> Result<Page<T>> {
     let prefix = (team, label.clone());
     let table = ListSource::<LabelledTask>::TABLE;
-    let may_be = |row: &LabelledTask| is_closed.is_none_or(|is_closed| row.is_closed == is_closed);
+    let found_in = |view: &View, row: &LabelledTask| -> Result<Option<Task>> {
+        Ok(view.get::<Task>(&(row.team, row.task))?.filter(&keep))
+    };
+    let may_be = |row: &LabelledTask| {
+        is_closed.is_none_or(|is_closed| row.is_closed == is_closed)
+            // What is counted is not shown, so that it would not be looked at further on.
+            && (!view.is_counting() || found_in(view, row).is_ok_and(|task| task.is_some()))
+    };
     let found = view.page_map(table, &prefix, Order::Descending, page, may_be, |view, row| {
-        let task = view.get::<Task>(&(row.team, row.task))?.filter(&keep);
+        let task = found_in(view, &row)?;
         task.map(|task| show(view, task)).transpose()
     })?;
     let Page { items, next } = found;

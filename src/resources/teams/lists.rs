@@ -1,13 +1,13 @@
 //! Lists merged from several keys of an index.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use super::team::Team;
 use crate::base::{Id, Result};
 use crate::store::{Index, Key, Order, Page, PageRequest, Record, View};
 
-/// Returns a page, newest first, of the records under several keys of an index: for example, the
-/// tasks of an agent under each status. A second index per combination of filters would cost a write
+/// Returns a page, newest first unless the view walks backwards, of the records under several keys of an
+/// index: for example, the tasks of an agent under each status. A second index per combination of filters would cost a write
 /// for every record; reading a few ranges costs a list little.
 ///
 /// Each key is scanned within the limits of [`View::page`]. The page ends where the least scanned key
@@ -34,11 +34,21 @@ where
         let request = PageRequest { limit: page.limit, after };
         let found = view.page(index, &prefix, Order::Descending, &request, &keep)?;
         let next = found.next.map(|next| next[prefix.to_bytes().len()..].to_vec());
-        seen_to = seen_to.max(next);
+        seen_to = match (seen_to, next) {
+            (Some(one), Some(other)) if view.is_backwards() => Some(one.min(other)),
+            (one, other) => one.max(other),
+        };
         items.extend(found.items);
     }
-    items.retain(|record| seen_to.as_ref().is_none_or(|to| record.key().1.to_bytes() >= *to));
+    let is_seen = |record: &R, to: &Vec<u8>| match record.key().1.to_bytes().cmp(to) {
+        Ordering::Equal => true,
+        order => (order == Ordering::Less) == view.is_backwards(),
+    };
+    items.retain(|record| seen_to.as_ref().is_none_or(|to| is_seen(record, to)));
     items.sort_by_key(|record| Reverse(record.key().1));
+    if view.is_backwards() {
+        items.reverse();
+    }
     if items.len() <= page.limit {
         return Ok(Page { items, next: seen_to });
     }
@@ -53,7 +63,7 @@ mod tests {
 
     use super::*;
     use crate::resources::testing::Fixture;
-    use crate::store::{AnyIndex, TableInfo, Tx};
+    use crate::store::{AnyIndex, TableInfo, Tx, Walk};
 
     #[derive(Clone, Debug, Encode, Decode)]
     struct MergedItem {
@@ -163,6 +173,32 @@ mod tests {
                     part.after = next;
                 }
                 assert_eq!(found, expected, "{kinds:?} in pages of {limit}");
+                found = backwards(&fixture, team, &kinds, limit);
+                found.reverse();
+                assert_eq!(found, expected, "{kinds:?} in pages of {limit}, backwards");
+            }
+        }
+    }
+
+    /// The whole list in pages of this size, oldest first.
+    fn backwards(
+        fixture: &Fixture,
+        team: Id<Team>,
+        kinds: &[u8],
+        limit: usize,
+    ) -> Vec<Id<MergedItem>> {
+        let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
+        let (mut found, mut part) = (Vec::new(), PageRequest { limit, after: None });
+        loop {
+            let page = |view: &View| {
+                let turned = view.walking(Walk { is_backwards: true, count: None });
+                merged(&turned, &BY_KIND, kinds, team, &part, keep)
+            };
+            let Page { items, next } = fixture.store.read_now(fixture.org, page).unwrap();
+            found.extend(items.iter().map(|thing| thing.id));
+            match next {
+                Some(next) => part.after = Some(next),
+                None => return found,
             }
         }
     }

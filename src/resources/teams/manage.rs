@@ -189,7 +189,7 @@ pub fn delete(tx: &mut Tx, req: &Req<Id<Team>>) -> Result<Deleted> {
 /// The routes of teams.
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/teams", MEMBER, "team.list", op::list(list))
+        Route::get("/teams", MEMBER, "team.list", op::walk(list))
             .needs_listed(ScopeName::TeamRead)
             .about("List teams, newest first"),
         Route::post("/teams", MEMBER, "team.create", op::write(create))

@@ -333,7 +333,7 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/agents";
     const ONE: &str = "/teams/{teamId}/agents/{agentId}";
     vec![
-        Route::get(ALL, MEMBER, "team_agent.list", op::list(list))
+        Route::get(ALL, MEMBER, "team_agent.list", op::walk(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's agents"),
         Route::post(ALL, MEMBER, "team_agent.create", op::write(add_agent))

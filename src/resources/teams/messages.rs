@@ -332,7 +332,7 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/messages";
     const ONE: &str = "/teams/{teamId}/messages/{messageId}";
     vec![
-        Route::get(ALL, MEMBER, "message.list", op::list(list))
+        Route::get(ALL, MEMBER, "message.list", op::walk(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .costly_with("q")
             .about("List a team's messages, newest first"),

@@ -32,6 +32,7 @@ pub mod notices;
 mod parts;
 mod pausing;
 mod peer;
+mod people;
 mod rousing;
 mod runs;
 mod schedule;
@@ -56,6 +57,7 @@ mod zone;
 use crate::api::Resource;
 
 pub use member::{Member, team_of};
+pub use people::count_assigned;
 pub use task::Task;
 pub use team::Team;
 pub use waiting::count_waiting;
@@ -73,6 +75,7 @@ pub const RESOURCE: Resource = Resource {
         &leases::RESOURCE,
         &dependencies::RESOURCE,
         &due::RESOURCE,
+        &people::RESOURCE,
         &labels::RESOURCE,
         &messages::RESOURCE,
         &wakes::RESOURCE,

@@ -40,6 +40,7 @@ pub fn create_task(
         description: Some(TaskDescription::parse(description).map_err(invalid)?),
         project_id: None,
         assignee_agent_id: None,
+        assignee_user_id: None,
         priority: None,
         from_agent_id: None,
         worker: None,

@@ -8,7 +8,7 @@ use super::claim::TaskClaim;
 use super::member::{Member, scrum_master};
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
-use crate::auth::User;
+use crate::auth::{Membership, User};
 use crate::base::{Id, Result, Text, Time, Title};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx, View, upgrade_shorter,
@@ -102,6 +102,8 @@ pub struct Task {
     /// The user who last changed it, also through a key; null if the change followed from another one, as
     /// when a task that it waited for is closed, was made by the server itself, or by an earlier release.
     pub updated_by: Option<Id<User>>,
+    /// The person who has it, beside an agent or without one.
+    pub assignee_user_id: Option<Id<User>>,
 }
 }
 
@@ -143,6 +145,12 @@ pub static BY_STATUS: Index<Task, TaskStatus> =
 pub static BY_ASSIGNEE: Index<Task, (Option<Id<Member>>, bool, TaskStatus)> =
     Index::non_unique("tasks.by_assignee", |task| Some(place(task.assignee_agent_id, task.status)));
 
+/// Tasks of people, in the same way.
+pub static BY_PERSON: Index<Task, (Id<User>, bool, TaskStatus)> =
+    Index::non_unique("tasks.by_person", |task| {
+        Some(place_of_person(task.assignee_user_id?, task.status))
+    });
+
 /// Tasks by their number in the team, by which people name them.
 pub static BY_NUMBER: Index<Task, (Id<Team>, u32)> =
     Index::non_unique("tasks.by_number", |task| Some((task.team_id, task.number)));
@@ -171,6 +179,11 @@ pub fn place(
     (assignee, status.is_closed(), status)
 }
 
+/// Returns the key in [`BY_PERSON`] of a person's tasks with this status.
+pub fn place_of_person(person: Id<User>, status: TaskStatus) -> (Id<User>, bool, TaskStatus) {
+    (person, status.is_closed(), status)
+}
+
 static TEAM: Reference<Task, Team> = Reference::cascade(
     &["team_id"],
     |team: &Team| team.id.to_bytes(),
@@ -194,12 +207,27 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 .by(&BY_ASSIGNEE)
 .deferred();
 
+/// For open tasks only, as with agents. A person has few of them (`people.rs`).
+static PERSON: Reference<Task, Membership> = Reference::clear(
+    &["assignee_user_id"],
+    |tx: &Tx, task: &Task, _| {
+        let (assignee_user_id, updated_at, updated_by) = (None, tx.now(), None);
+        Ok(Task { assignee_user_id, updated_at, updated_by, ..task.clone() })
+    },
+    |member: &Membership| (member.user, false).to_bytes(),
+    |task: &Task, org| {
+        let person = task.assignee_user_id.filter(|_| !task.is_closed());
+        person.iter().map(|person| (*person, org).to_bytes()).collect()
+    },
+)
+.by(&BY_PERSON);
+
 impl Record for Task {
     const TABLE: &'static str = "tasks";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
-        &[&BY_STATUS, &BY_ASSIGNEE, &BY_NUMBER, &BY_PARENT, &BY_DUE];
-    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE];
+        &[&BY_STATUS, &BY_ASSIGNEE, &BY_PERSON, &BY_NUMBER, &BY_PARENT, &BY_DUE];
+    const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE, &PERSON];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("created_by", "history: who made it may have left"),
         ("updated_by", "history: who changed it may have left"),
@@ -207,13 +235,13 @@ impl Record for Task {
         ("parent_task_id", "a task is removed with its team alone, and this with it"),
         ("depends_on", "a task is removed with its team alone, and this with it"),
     ];
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
     type Key = (Id<Team>, Id<Task>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)
     }
     fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
-        upgrade_shorter(version, 1, body)
+        upgrade_shorter(version, 2, body)
     }
 }
 

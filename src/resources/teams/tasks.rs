@@ -16,13 +16,13 @@ use super::lists::merged;
 use super::member::Member;
 use super::parts::{self, TaskInfo};
 use super::task::{
-    BY_ASSIGNEE, BY_NUMBER, BY_PARENT, BY_STATUS, ProjectId, Task, TaskDescription, TaskLabel,
-    TaskStatus, fetch_task, next_number, place,
+    BY_ASSIGNEE, BY_NUMBER, BY_PARENT, BY_PERSON, BY_STATUS, ProjectId, Task, TaskDescription,
+    TaskLabel, TaskStatus, fetch_task, next_number, place, place_of_person,
 };
 use super::team::{TEAM_IN_PATH, Team, require_team};
 use super::usable::{AgentRef, open_optional};
 use super::wakes::{self, WakeCause};
-use super::{due, task};
+use super::{due, people, task};
 use crate::api::{Input, Req, Resource, Route, op};
 use crate::auth::{MEMBER, ScopeName, User};
 use crate::base::{BoundedList, Error, Id, Int, Issue, Nullable, Result, Time, Title};
@@ -64,6 +64,8 @@ pub struct NewTask {
     pub project_id: Option<ProjectId>,
     /// The agent to assign it to; absent, any agent may claim it.
     pub assignee_agent_id: Option<AgentRef>,
+    /// The person to assign it to, a member of the organization; beside an agent or without one.
+    pub assignee_user_id: Option<Id<User>>,
     /// From 0 to 4, not interpreted; 2 if absent.
     pub priority: Option<Priority>,
     /// The task of the team that it is a part of.
@@ -101,6 +103,9 @@ pub struct TaskPatch {
     status: Option<TaskStatus>,
     #[serde(default)]
     assignee_agent_id: Nullable<AgentRef>,
+    /// A person, who is a member of the organization.
+    #[serde(default)]
+    assignee_user_id: Nullable<Id<User>>,
     /// From 0 to 4; not interpreted.
     priority: Option<Priority>,
     #[serde(default)]
@@ -134,7 +139,9 @@ pub struct TaskFilter {
     /// Only tasks with this status.
     status: Option<TaskStatus>,
     assignee_agent_id: Option<Id<Member>>,
-    /// True: only tasks without an assignee; false: only tasks with one.
+    /// Only tasks of this person.
+    assignee_user_id: Option<Id<User>>,
+    /// True: only tasks that neither an agent nor a person has; false: only the others.
     unassigned: Option<bool>,
     /// Only the task with this number.
     number: Option<TaskNumber>,
@@ -148,11 +155,13 @@ impl Input for TaskFilter {}
 impl TaskFilter {
     /// Whether a task is one that it selects.
     fn selects(&self, task: &Task) -> bool {
-        let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, label } =
-            self;
+        let TaskFilter { status, assignee_agent_id, assignee_user_id, unassigned, .. } = self;
+        let TaskFilter { number, parent_task_id, label, .. } = self;
+        let is_free = task.assignee_agent_id.is_none() && task.assignee_user_id.is_none();
         status.is_none_or(|status| task.status == status)
             && assignee_agent_id.is_none_or(|id| task.assignee_agent_id == Some(id))
-            && unassigned.is_none_or(|is_free| task.assignee_agent_id.is_none() == is_free)
+            && assignee_user_id.is_none_or(|id| task.assignee_user_id == Some(id))
+            && unassigned.is_none_or(|unassigned| unassigned == is_free)
             && number.is_none_or(|number| i64::from(task.number) == number.get())
             && parent_task_id.is_none_or(|parent| task.parent_task_id == Some(parent))
             && label.as_ref().is_none_or(|label| task.labels.contains(label))
@@ -181,8 +190,8 @@ fn list_tasks(
     req: &Req<Id<Team>, TaskFilter>,
     keep: impl Fn(&Task) -> bool,
 ) -> Result<Page<Task>> {
-    let TaskFilter { status, assignee_agent_id, unassigned, number, parent_task_id, .. } =
-        &req.input;
+    let TaskFilter { status, assignee_agent_id, unassigned, .. } = &req.input;
+    let TaskFilter { assignee_user_id, number, parent_task_id, .. } = &req.input;
     if let Some(number) = number {
         let number = u32::try_from(number.get()).map_err(|_| Error::no_such("task"))?;
         let found: Option<Task> = view.first(&BY_NUMBER, &(team, number), Order::Ascending)?;
@@ -192,6 +201,10 @@ fn list_tasks(
     if let Some(parent) = parent_task_id {
         let keys: Vec<_> = statuses.into_iter().map(|status| (*parent, status)).collect();
         return merged(view, &BY_PARENT, &keys, team, &req.page, keep);
+    }
+    if let Some(person) = assignee_user_id {
+        let keys = statuses.into_iter().map(|status| place_of_person(*person, status));
+        return merged(view, &BY_PERSON, &keys.collect::<Vec<_>>(), team, &req.page, keep);
     }
     let assignee = match (assignee_agent_id, unassigned) {
         (Some(_), Some(true)) => return Ok(Page::single(vec![])),
@@ -258,7 +271,9 @@ pub fn make(
         is_waiting: false,
         has_parts: false,
         updated_by: created_by,
+        assignee_user_id: new.assignee_user_id,
     };
+    task = people::checked(&tx.view(), None, task)?;
     if dependencies::set(tx, None, &task)? {
         task = Task { status: TaskStatus::Blocked, is_waiting: true, ..task };
     }
@@ -267,6 +282,7 @@ pub fn make(
     changes::tell(tx, team);
     labels::index(tx, None, &task)?;
     due::tell_of_change(tx, None, &task, acting)?;
+    people::tell(tx, None, &task, (acting, created_by))?;
     if !task.is_waiting {
         wake_assignee(tx, &task, assignee, acting)?;
     }
@@ -317,7 +333,7 @@ pub fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/tasks";
     const ONE: &str = "/teams/{teamId}/tasks/{taskId}";
     vec![
-        Route::get(ALL, MEMBER, "task.list", op::list(list))
+        Route::get(ALL, MEMBER, "task.list", op::walk(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's tasks, newest first"),
         Route::post(ALL, MEMBER, "task.create", op::write(create))

@@ -227,7 +227,7 @@ pub fn note_progress(
 fn routes() -> Vec<Route> {
     const ALL: &str = "/teams/{teamId}/timeline";
     vec![
-        Route::get(ALL, MEMBER, "timeline_entry.list", op::list(list))
+        Route::get(ALL, MEMBER, "timeline_entry.list", op::walk(list))
             .needs_for(ScopeName::TeamRead, &TEAM_IN_PATH)
             .about("List a team's timeline, newest first"),
         Route::post(ALL, MEMBER, "timeline_entry.create", op::write(create))

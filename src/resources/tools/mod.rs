@@ -372,7 +372,7 @@ pub fn delete(
 
 fn routes() -> Vec<Route> {
     vec![
-        Route::get("/tools", MEMBER, "tool.list", op::list(list))
+        Route::get("/tools", MEMBER, "tool.list", op::walk(list))
             .needs(ScopeName::ToolRead)
             .about("List tools, newest first"),
         Route::post("/tools", MEMBER, "tool.create", op::write(create))

@@ -21,6 +21,7 @@ use super::super::removal::PendingRemoval;
 use super::super::rows::record_tables;
 use super::super::tx::Tx;
 use super::super::view::View;
+use super::super::walk::Walk;
 use super::{Loss, LossFn, LossKind};
 use crate::base::{Error, Id, Keys, Result};
 
@@ -188,7 +189,9 @@ impl<S: LocalStorage> Resolver<'_, '_, S> {
         let overlay = Overlay { base: &*self.reader, writes: &self.batch };
         let now = self.clock.now();
         let org = Id::NIL;
-        let view = View { reader: &overlay, writes: None, org, now, keys, references, damage };
+        let walk = Walk::default();
+        let view =
+            View { reader: &overlay, writes: None, org, now, keys, references, damage, walk };
         let mut is_any = false;
         for org in (mending.organizations)(&view)? {
             let root = (PendingRemoval::TABLE, org.bytes().as_slice());

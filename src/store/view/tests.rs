@@ -4,6 +4,7 @@ use super::*;
 use crate::store::page::PageRequest;
 use crate::store::paging::*;
 use crate::store::sample::*;
+use crate::store::walk::Count;
 use std::ops::ControlFlow;
 
 /// Ten notes: even ones are tagged "even", odd ones "odd", and each is named.
@@ -82,6 +83,59 @@ fn parts_of_a_list_join_to_the_whole_and_name_a_next_exactly_when_something_foll
     keep(&store, &ten());
     let all: Vec<_> = (0..10).collect();
     store.read_now(org(1), |view| parts_are_exact(view, &all)).unwrap();
+}
+
+#[test]
+fn a_view_that_walks_backwards_has_pages_from_their_other_end_and_one_that_counts_has_none() {
+    let store = store();
+    keep(&store, &ten());
+    let read = |view: &View| {
+        let turned = view.walking(Walk { is_backwards: true, count: None });
+        for (order, opposite) in
+            [(Order::Ascending, Order::Descending), (Order::Descending, Order::Ascending)]
+        {
+            let there = || ListSource::TABLE;
+            let got = read_in_parts(&turned, there, "", order, 3, |_| true);
+            assert_eq!(got, read_in_parts(view, there, "", opposite, 3, |_| true));
+        }
+        let total = |keep: fn(&Note) -> bool| {
+            let count = Count::default();
+            let counting = view.walking(Walk { is_backwards: false, count: Some(&count) });
+            let part = PageRequest { limit: 3, after: None };
+            let page = counting.page(ListSource::TABLE, &(), Order::Ascending, &part, keep)?;
+            assert!(page.items.is_empty() && page.next.is_none());
+            Ok(count.total(0))
+        };
+        let exact = |count| crate::store::Total { count, is_exact: true };
+        assert_eq!((total(|_| true)?, total(|note| note.id > 3)?), (exact(10), exact(6)));
+        Ok(())
+    };
+    store.read_now(org(1), read).unwrap();
+}
+
+#[test]
+fn no_more_than_a_thousand_records_are_counted_and_five_thousand_looked_at() {
+    let store = store();
+    let notes: Vec<_> = (0..5001).map(|id| note(id, "", "tag")).collect();
+    let total = |keep: fn(&Note) -> bool| {
+        let count = |view: &View| {
+            let count = Count::default();
+            let counting = view.walking(Walk { is_backwards: false, count: Some(&count) });
+            let part = PageRequest { limit: 3, after: None };
+            counting.page(ListSource::TABLE, &(), Order::Ascending, &part, keep)?;
+            let crate::store::Total { count, is_exact } = count.total(0);
+            Ok((count, is_exact))
+        };
+        store.read_now(org(1), count).unwrap()
+    };
+    keep(&store, &notes[..1000]);
+    assert_eq!(total(|_| true), (1000, true));
+    keep(&store, &notes[1000..1001]);
+    assert_eq!(total(|_| true), (1000, false));
+    keep(&store, &notes[1001..5000]);
+    assert_eq!(total(|note| note.id < 3), (3, true));
+    keep(&store, &notes[5000..]);
+    assert_eq!(total(|note| note.id < 3), (3, false));
 }
 
 /// The ids of a list's parts, one by one.
@@ -298,7 +352,8 @@ fn a_wrong_index_entry_is_an_error_and_serves_no_other_record() {
     let base = disk.snapshot().unwrap();
     let (reader, now) = (&*base, clock.now());
     let (keys, references, damage) = (&keys, &references, &damage);
-    let view = View { reader, writes: None, org: org(1), now, keys, references, damage };
+    let (org, walk) = (org(1), Walk::default());
+    let view = View { reader, writes: None, org, now, keys, references, damage, walk };
     for name in ["name-0", "name-1"] {
         let found = view.find(&BY_NAME, &name.to_string());
         match name {

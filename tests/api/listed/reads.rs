@@ -158,6 +158,7 @@ pub const LISTED: &[Listed] = &[
     ("GET /teams", READ, |_| get("/teams")),
     ("GET /teams/approvals", READ, |_| get("/teams/approvals")),
     ("GET /teams/exchange/peers", READ, |_| get("/teams/exchange/peers")),
+    ("GET /teams/assigned", READ, |_| get("/teams/assigned")),
     ("GET /teams/failed-wakes", READ, |_| get("/teams/failed-wakes")),
     ("GET /teams/inbox", READ, |_| get("/teams/inbox")),
     ("GET /teams/low-budgets", READ, |_| get("/teams/low-budgets")),

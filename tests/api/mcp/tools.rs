@@ -162,7 +162,8 @@ fn hints_say_what_a_tool_does_to_the_data() {
     for (name, tool) in listed(&Client::modern(&acme.key)) {
         let info = tools().iter().find(|info| info.name == name).unwrap();
         let (route, hints) = (route_of(info), &tool["annotations"]);
-        let reads = matches!(route.operation.shape, Shape::One | Shape::List | Shape::Watch);
+        let reads =
+            matches!(route.operation.shape, Shape::One | Shape::List | Shape::Walk | Shape::Watch);
         assert_eq!(hints["readOnlyHint"] == true, reads, "{name}");
         let destroys = !reads && hints.get("destructiveHint").is_none_or(|hint| hint == true);
         assert_eq!(destroys, ["task_update", "memory_forget"].contains(&&*name), "{name}");

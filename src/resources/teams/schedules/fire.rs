@@ -186,6 +186,7 @@ fn new_task(template: &TaskTemplate) -> NewTask {
         description: template.description.clone(),
         project_id: template.project_id.clone(),
         assignee_agent_id: None,
+        assignee_user_id: None,
         priority: Int::new(template.priority.into()),
         from_agent_id: None,
         worker: None,

@@ -467,7 +467,7 @@ fn routes() -> Vec<Route> {
     let write = |route: Route| route.needs_for(ScopeName::TeamWrite, &TEAM_IN_PATH);
     let post = |path, name, operation| write(Route::post(path, MEMBER, name, operation));
     vec![
-        read(Route::get(ALL, MEMBER, "schedule.list", op::list(list)))
+        read(Route::get(ALL, MEMBER, "schedule.list", op::walk(list)))
             .about("List a team's schedules, newest first"),
         post(ALL, "schedule.create", op::write(create)).about("Create a schedule"),
         read(Route::get(ONE, MEMBER, "schedule.get", op::read(get))).about("Get a schedule"),

@@ -32,7 +32,7 @@ fn a_new_task_is_open_and_of_middle_priority_and_numbered_in_its_team_without_ga
     let first = task(&fixture, crew, json!({"title": "one"}));
     let expected = json!({
         "id": first.id, "teamId": crew, "number": 1, "title": "one", "description": null,
-        "projectId": null, "assigneeAgentId": null, "priority": 2, "status": "open",
+        "projectId": null, "assigneeAgentId": null, "assigneeUserId": null, "priority": 2, "status": "open",
         "createdBy": first.created_by, "createdAt": "2026-01-15T12:00:00.000Z",
         "updatedAt": "2026-01-15T12:00:00.000Z", "updatedBy": first.created_by, "claim": null,
         "parentTaskId": null, "dependsOn": [], "dueAt": null, "labels": [],

@@ -15,7 +15,7 @@ use crate::resources::teams::task::{
 use crate::resources::teams::team::{Team, require_team};
 use crate::resources::teams::usable::{AgentRef, open_optional};
 use crate::resources::teams::wakes::{self, WakeCause};
-use crate::resources::teams::{changes, dependencies, due, labels};
+use crate::resources::teams::{changes, dependencies, due, labels, people};
 use crate::store::Tx;
 
 /// Updates a task and wakes a new assignee, or the one that it has if it can be worked on again. A
@@ -41,6 +41,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
     if old.is_closed() && !task.is_closed() {
         task.assignee_agent_id = current_assignee(&tx.view(), &task)?;
     }
+    let task = people::checked(&tx.view(), Some(&old), task)?;
     let mut task = with_dependencies(tx, &old, with_claim_kept(&old, task))?;
     if let Some(acting) = &acting
         && takes(&old, &task, acting)
@@ -56,6 +57,7 @@ pub fn update(tx: &mut Tx, req: &Req<(Id<Team>, Id<Task>), TaskPatch>) -> Result
         let by = (acting.as_ref().map(|acting| acting.id), Some(req.caller().user()));
         changes::note(tx, &old, &task, by)?;
         follow(tx, &old, &task, acting.as_deref())?;
+        people::tell(tx, Some(&old), &task, (acting.as_deref(), by.1))?;
     }
     wake(tx, (&old, &task), assignee.as_deref(), acting.as_deref())?;
     TaskInfo::of(&tx.view(), task)
@@ -86,6 +88,7 @@ fn patched(old: &Task, patch: &TaskPatch, assignee: Option<&Member>) -> Task {
         _ => {}
     }
     patch.project_id.clone().apply(&mut task.project_id);
+    patch.assignee_user_id.clone().apply(&mut task.assignee_user_id);
     patch.parent_task_id.clone().apply(&mut task.parent_task_id);
     patch.due_at.clone().apply(&mut task.due_at);
     task

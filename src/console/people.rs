@@ -1,0 +1,127 @@
+//! People as pages name them: by their names where they are shown, by their addresses where they are chosen.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::api::segment;
+use super::choice::{Choice, Chooser};
+use super::field::{Field, words};
+use super::strict::List;
+use super::visit::Visit;
+use crate::base::{Kind, Result};
+
+/// So many words of a form are looked up: more are too many for the API.
+const MAX_TYPED: usize = 60;
+/// So many are offered at once.
+const OFFERED: &str = "20";
+/// So many are looked through for an address: those that it is in, such as `ann@a.test` in `joann@a.test`.
+const LOOKED_THROUGH: &str = "200";
+/// The longest text that the API looks for, in characters.
+const MAX_TEXT: usize = 100;
+
+/// Some members of the organization: those that a page is about.
+#[derive(Default)]
+pub struct People {
+    known: Vec<Person>,
+    /// Ids of members, by what was typed for them.
+    typed: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Person {
+    user_id: String,
+    email: String,
+    name: String,
+}
+
+impl People {
+    /// Those with these ids.
+    ///
+    /// # Errors
+    /// Those of the route; who is no member any more is none.
+    pub async fn of(visit: &Visit, ids: BTreeSet<String>) -> Result<Self> {
+        let mut people = People::default();
+        for id in ids {
+            let path = format!("/organizations/members/{}", segment(&id));
+            match visit.api.get(&path, &[]).await {
+                Err(error) if error.kind() == Kind::NotFound => {}
+                found => people.known.push(found?),
+            }
+        }
+        Ok(people)
+    }
+
+    /// Adds those whose addresses were typed in this field, if a form was sent.
+    ///
+    /// # Errors
+    /// Those of the route that are not about what was typed.
+    pub async fn typed(mut self, visit: &Visit, field: &str) -> Result<Self> {
+        for word in words(visit.form.get(field)).into_iter().take(MAX_TYPED) {
+            let found = find(visit, word, false, LOOKED_THROUGH).await?.into_iter();
+            let mut exact = found.filter(|one| one.email.eq_ignore_ascii_case(word));
+            self.typed.extend(exact.next().map(|one| (one.user_id, word.to_string())));
+        }
+        Ok(self)
+    }
+
+    fn find(&self, id: &str) -> Option<&Person> {
+        self.known.iter().find(|person| person.user_id == id)
+    }
+
+    /// The name of one.
+    pub fn name(&self, id: &str) -> &str {
+        self.find(id).map_or("a former member", |person| person.name.as_str())
+    }
+
+    /// Ids, and the addresses that stand for them in a field.
+    pub fn named(&self) -> Vec<(String, String)> {
+        let known = self.known.iter().map(|one| (one.user_id.clone(), one.email.clone()));
+        known.chain(self.typed.iter().cloned()).collect()
+    }
+}
+
+/// The field in which several are chosen, with those that are stored by these ids and who was typed.
+///
+/// # Errors
+/// Those of the routes that are not about what was typed.
+pub async fn several(
+    visit: &Visit,
+    label: &'static str,
+    chooser: Chooser,
+    stored: &Value,
+) -> Result<Field> {
+    let ids = BTreeSet::deserialize(stored).unwrap_or_default();
+    let people = People::of(visit, ids).await?.typed(visit, chooser.name).await?;
+    Ok(Field::choose(label, chooser).words().optional().named(people.named()))
+}
+
+/// What can be chosen of the members whose name or address has this text; the newest for none.
+///
+/// # Errors
+/// Those of the route.
+pub async fn choices(visit: &Visit, text: &str, is_person: bool) -> Result<Vec<Choice>> {
+    let found = find(visit, text, is_person, OFFERED).await?.into_iter();
+    Ok(found.map(|one| Choice { value: one.email, label: one.name }).collect())
+}
+
+async fn find(
+    visit: &Visit,
+    text: &str,
+    is_person: bool,
+    limit: &str,
+) -> Result<Vec<Person>> {
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    let mut query = vec![("limit", limit)];
+    query.extend((!text.is_empty()).then_some(("q", text.as_str())));
+    query.extend(is_person.then_some(("kind", "person")));
+    match visit.api.get::<List<Person>>("/organizations/members", &query).await {
+        Ok(found) => Ok(found.items),
+        Err(error) => {
+            visit.failed(error)?;
+            Ok(Vec::new())
+        }
+    }
+}
