@@ -4,6 +4,7 @@
 //! An entry is pending until it is appended to the chain of its organization ([`chain`]), within a
 //! second: a head of the chain in every request's transaction would make all of them conflict.
 
+mod actions;
 mod chain;
 mod checkpoint;
 mod postings;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
+pub use actions::{actions, kinds, noun};
 pub use chain::{ChainHead, ChainedEntry, Link, append_pending, find_entry, first_at};
 pub use checkpoint::{Checkpoint, Comparison, checkpoint, compare};
 pub use postings::{Posting, PostingList, Postings, Term};
@@ -195,7 +197,7 @@ pub struct SystemAction<'a> {
 
 /// Inserts an audit entry of an action of the service into the transaction's organization.
 pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
-    let noun = done.action.split('.').next().unwrap_or_default();
+    debug_assert!(actions::is_by_itself(done.action), "{} is not listed", done.action);
     let entry = AuditEntry {
         id: tx.new_id(),
         org: tx.org(),
@@ -206,7 +208,7 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
         via: None,
         person: None,
         action: done.action.into(),
-        resource_type: noun.into(),
+        resource_type: noun(done.action).into(),
         resource_id: Some(done.resource_id.into()),
         detail: Some(done.detail.into()),
         request_id: done.cause.into(),
@@ -262,7 +264,7 @@ struct Actor {
 
 fn record(tx: &mut Tx, actor: Actor, audited: Audited) -> Result<()> {
     let Audited { action, resource, detail, request_id, outcome, peer: _ } = audited;
-    let noun = || action.split('.').next().unwrap_or_default();
+    let kind = resource.and_then(|resource| resource.kind).unwrap_or_else(|| noun(action));
     let entry = AuditEntry {
         id: tx.new_id(),
         org: tx.org(),
@@ -273,7 +275,7 @@ fn record(tx: &mut Tx, actor: Actor, audited: Audited) -> Result<()> {
         via: actor.via,
         person: actor.person,
         action: action.into(),
-        resource_type: resource.and_then(|resource| resource.kind).unwrap_or_else(noun).into(),
+        resource_type: kind.into(),
         resource_id: resource.map(|resource| resource.id.clone()),
         detail: resource.and_then(|resource| resource.detail.clone()).or(detail),
         request_id: request_id.into(),

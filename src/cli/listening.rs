@@ -1,6 +1,6 @@
 //! Where a server listens, and with which TLS.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::app::tls::{AcmeSettings, Hosts, OwnTls, TlsFiles};
 use crate::app::{DataDir, Listeners};
 use crate::base::HttpUrl;
 use crate::http::names_this_machine;
+use crate::outside::own_address;
 
 /// The addresses of a server, for each command that has them.
 #[derive(Args)]
@@ -230,47 +231,81 @@ pub(super) fn local_url(address: SocketAddr, tls: Option<&OwnTls>) -> String {
     }
 }
 
-/// What is said of how other machines reach a server: by its public URL, by the host of its certificate or,
-/// if it listens on all addresses, by the name of this machine.
+/// How other machines reach a server.
+#[derive(Debug, PartialEq)]
+pub(super) struct Elsewhere {
+    pub(super) url: String,
+    /// What there is to say of it, after a blank or a comma; may be empty.
+    pub(super) remark: String,
+}
+
+/// What is known of a server that listens on all addresses, besides its public URL.
+#[derive(Default)]
+struct Known {
+    /// The host of its certificate, if it has one, and that is for others.
+    certified: Option<Option<String>>,
+    /// The name of this machine.
+    machine: Option<String>,
+    /// The address by which this machine reaches others.
+    address: Option<IpAddr>,
+    /// Whether this is a container, whose name and address nobody else knows.
+    is_container: bool,
+}
+
+/// Returns how other machines reach a server: by its public URL, by the host of its certificate or, if it
+/// listens on all addresses, by the name of this machine, or else by its address.
 pub(super) fn from_elsewhere(
     addresses: &[SocketAddr],
     public_url: Option<&HttpUrl>,
     tls: Option<&OwnTls>,
-) -> Option<String> {
-    let name = machine::name().and_then(|name| usable(&name));
-    // Nobody else knows the name of a container.
+) -> Option<Elsewhere> {
     let is_container = ["/.dockerenv", "/run/.containerenv"];
-    let is_container = is_container.into_iter().any(|file| std::path::Path::new(file).exists());
-    let certified = tls.map(OwnTls::host);
-    said_from_elsewhere(addresses, public_url, certified, name, is_container)
+    let known = Known {
+        certified: tls.map(OwnTls::host),
+        machine: machine::name().and_then(|name| usable(&name)),
+        address: own_address(),
+        is_container: is_container.into_iter().any(|file| std::path::Path::new(file).exists()),
+    };
+    elsewhere(addresses, public_url, known)
 }
 
-/// The same of what is known: the host of the certificate, if there is one, and the name of this machine.
-fn said_from_elsewhere(
+fn elsewhere(
     addresses: &[SocketAddr],
     public_url: Option<&HttpUrl>,
-    certified: Option<Option<String>>,
-    machine: Option<String>,
-    is_container: bool,
-) -> Option<String> {
+    known: Known,
+) -> Option<Elsewhere> {
+    let Known { certified, machine, address, is_container } = known;
     let hint = " (the console needs TLS there: see --tls)";
     if let Some(url) = public_url {
         let needs_tls = certified.is_none() && url.starts_with("http:");
-        let hint = if needs_tls { hint } else { "" };
-        return (!names_this_machine(&url.host())).then(|| format!("{}{hint}", url.as_str()));
+        let remark = if needs_tls { hint } else { "" }.to_string();
+        let is_public = !names_this_machine(&url.host());
+        return is_public.then(|| Elsewhere { url: url.as_str().into(), remark });
     }
     let port = addresses.iter().find(|address| address.ip().is_unspecified())?.port();
-    let is_known = certified.is_some();
-    let host = certified.unwrap_or_else(|| machine.clone());
-    let host = host.filter(|host| !names_this_machine(host))?;
-    let (scheme, hint) = if is_known { ("https", "") } else { ("http", hint) };
+    let is_usable = |host: &String| !names_this_machine(host);
+    let (scheme, hint) = if certified.is_some() { ("https", "") } else { ("http", hint) };
+    let host = match certified {
+        Some(certified) => certified.filter(is_usable)?,
+        None => match machine.clone().filter(is_usable).filter(|_| !is_container) {
+            Some(name) => name,
+            None => {
+                let address = address.filter(|_| !is_container)?;
+                let url = format!("{scheme}://{}", SocketAddr::new(address, port));
+                return Some(Elsewhere { url, remark: hint.into() });
+            }
+        },
+    };
     // A certificate of the server's own has the name of this machine, too.
     let is_machine = machine.as_ref() == Some(&host);
     if is_machine && is_container {
         return None;
     }
     let if_known = if is_machine { ", if other machines know this name" } else { "" };
-    Some(format!("{scheme}://{host}:{port}{if_known}{hint}"))
+    Some(Elsewhere {
+        url: format!("{scheme}://{host}:{port}"),
+        remark: format!("{if_known}{hint}"),
+    })
 }
 
 #[cfg(test)]
@@ -293,36 +328,63 @@ mod tests {
         assert!(name.is_none_or(|name| hosts.contains(&name)), "{hosts:?}");
     }
 
+    /// What other machines are told of a server.
+    fn said(
+        address: &str,
+        public: Option<&str>,
+        certified: Option<Option<&str>>,
+        (machine, is_container): (Option<&str>, bool),
+    ) -> Option<String> {
+        let public = public.map(|url| HttpUrl::parse(url).unwrap());
+        let certified = certified.map(|host| host.map(str::to_string));
+        let machine = machine.map(str::to_string);
+        let address_here = Some("10.0.0.7".parse().unwrap());
+        let known = Known { certified, machine, address: address_here, is_container };
+        let addresses = ["127.0.0.1:1", address].map(|address| address.parse().unwrap());
+        let found = elsewhere(&addresses, public.as_ref(), known);
+        found.map(|Elsewhere { url, remark }| format!("{url}{remark}"))
+    }
+
+    const BOX_1: (Option<&str>, bool) = (Some("box-1"), false);
+
     #[test]
     fn other_machines_are_told_a_url_that_they_may_reach() {
-        let all = |address: &str| vec!["127.0.0.1:1".parse().unwrap(), address.parse().unwrap()];
-        let box_1 = || Some("box-1".to_string());
-        let said =
-            |address: &str, public: Option<&str>, certified: Option<Option<&str>>, machine| {
-                let public = public.map(|url| HttpUrl::parse(url).unwrap());
-                let certified = certified.map(|host| host.map(str::to_string));
-                said_from_elsewhere(&all(address), public.as_ref(), certified, machine, false)
-            };
-        let behind = said("0.0.0.0:7420", Some("https://a.example"), None, box_1());
+        let behind = said("0.0.0.0:7420", Some("https://a.example"), None, BOX_1);
         assert_eq!(behind.as_deref(), Some("https://a.example"));
-        let plain = said("127.0.0.1:7420", Some("http://a.example"), None, box_1()).unwrap();
+        let plain = said("127.0.0.1:7420", Some("http://a.example"), None, BOX_1).unwrap();
         assert!(plain.starts_with("http://a.example (the console needs TLS"), "{plain}");
-        assert_eq!(said("0.0.0.0:7420", Some("http://localhost:7420"), None, box_1()), None);
-        assert_eq!(said("10.0.0.7:7420", None, None, box_1()), None);
+        assert_eq!(said("0.0.0.0:7420", Some("http://localhost:7420"), None, BOX_1), None);
+        assert_eq!(said("10.0.0.7:7420", None, None, BOX_1), None);
         for address in ["0.0.0.0:7420", "[::]:7420"] {
-            let named = said(address, None, None, box_1()).unwrap();
+            let named = said(address, None, None, BOX_1).unwrap();
             assert!(named.starts_with("http://box-1:7420, if other machines know"), "{named}");
             assert!(named.contains("see --tls"), "{named}");
-            let certified = said(address, None, Some(Some("a.example")), box_1());
+            let certified = said(address, None, Some(Some("a.example")), BOX_1);
             assert_eq!(certified.as_deref(), Some("https://a.example:7420"));
         }
-        let own = said("0.0.0.0:7420", None, Some(Some("box-1")), box_1()).unwrap();
+        let own = said("0.0.0.0:7420", None, Some(Some("box-1")), BOX_1).unwrap();
         assert!(own.ends_with("if other machines know this name"), "{own}");
-        assert_eq!(said("0.0.0.0:7420", None, None, None), None);
-        assert_eq!(said_from_elsewhere(&all("0.0.0.0:7420"), None, None, box_1(), true), None);
         // Of a certificate for no host of others.
-        assert_eq!(said("0.0.0.0:7420", None, Some(None), box_1()), None);
-        assert_eq!(said("0.0.0.0:7420", None, Some(Some("localhost")), box_1()), None);
+        assert_eq!(said("0.0.0.0:7420", None, Some(None), BOX_1), None);
+        assert_eq!(said("0.0.0.0:7420", None, Some(Some("localhost")), BOX_1), None);
+    }
+
+    #[test]
+    fn without_a_usable_name_other_machines_are_told_the_address_of_this_one() {
+        for machine in [None, Some("localhost")] {
+            let named = said("0.0.0.0:7420", None, None, (machine, false)).unwrap();
+            assert!(named.starts_with("http://10.0.0.7:7420 (the console needs TLS"), "{named}");
+        }
+        // Nobody else knows the name and the address of a container.
+        for machine in [None, Some("box-1")] {
+            assert_eq!(said("0.0.0.0:7420", None, None, (machine, true)), None);
+            assert_eq!(
+                said("0.0.0.0:7420", None, Some(Some("box-1")), (Some("box-1"), true)),
+                None
+            );
+        }
+        let nothing = elsewhere(&["0.0.0.0:1".parse().unwrap()], None, Known::default());
+        assert_eq!(nothing, None);
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::common::{Common, init_server_logging};
 use super::failure::Failure;
 use super::listening::{
-    Listening, TlsChoice, TlsFlags, from_elsewhere, local_url, own_hosts, warn_of_local_names,
-    warn_of_port,
+    Elsewhere, Listening, TlsChoice, TlsFlags, from_elsewhere, local_url, own_hosts,
+    warn_of_local_names, warn_of_port,
 };
 use super::oidc_flags::OidcFlags;
 use super::otlp_flags::OtlpFlags;
@@ -287,7 +287,44 @@ impl Announced<'_> {
         self.add_to(&mut value);
         let made = if created { "created now" } else { "existing" };
         let text = format!("{}\nData directory: {dir} ({made})", self.text());
-        output::print(json, &value, with_link(text, link))
+        output::print(json, &value, self.with_link(text, link))
+    }
+
+    fn elsewhere(&self) -> Option<Elsewhere> {
+        from_elsewhere(self.addresses, self.public_url, self.tls)
+    }
+
+    /// A text with the setup link, if there is one, for this machine and for others.
+    pub(super) fn with_link(&self, mut text: String, link: Option<&str>) -> String {
+        if let Some(link) = link {
+            text.push_str(&format!(
+                "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST \
+                 the token after the # to /api/setup:\n  {link}\n"
+            ));
+            text.push_str(&self.link_from_elsewhere(link));
+        }
+        text
+    }
+
+    /// The setup link for other machines, or why there is none, where the one above is for this machine.
+    fn link_from_elsewhere(&self, link: &str) -> String {
+        let is_open =
+            self.addresses.iter().any(|address| !address.ip().to_canonical().is_loopback());
+        let (true, None, Some((_, token))) = (is_open, self.public_url, link.split_once('#'))
+        else {
+            return String::new();
+        };
+        if self.tls.is_none() {
+            return "On this machine only: from others, what is entered could be read on the way. \
+                    See --tls.\n"
+                .into();
+        }
+        match self.elsewhere() {
+            Some(Elsewhere { url, .. }) if !link.starts_with(&format!("{url}/")) => {
+                format!("From other machines:\n  {url}/setup#{token}\n")
+            }
+            _ => String::new(),
+        }
     }
 
     fn scheme(&self) -> &'static str {
@@ -312,8 +349,8 @@ impl Announced<'_> {
     pub(super) fn text(&self) -> String {
         let (version, urls) = (env!("CARGO_PKG_VERSION"), self.urls().join(" and "));
         let mut text = format!("Roadstead {version} listens on {urls}");
-        if let Some(said) = from_elsewhere(self.addresses, self.public_url, self.tls) {
-            text.push_str(&format!("\nFrom other machines: {said}"));
+        if let Some(Elsewhere { url, remark }) = self.elsewhere() {
+            text.push_str(&format!("\nFrom other machines: {url}{remark}"));
         }
         if let Some(SystemTls { certificate, fingerprint, not_after, self_signed, acme, .. }) =
             self.tls.map(OwnTls::status)
@@ -333,17 +370,6 @@ impl Announced<'_> {
         }
         text
     }
-}
-
-/// A text with the setup link, if there is one.
-pub(super) fn with_link(mut text: String, link: Option<&str>) -> String {
-    if let Some(link) = link {
-        text.push_str(&format!(
-            "\n\nIt is not set up yet. Within 30 minutes, open this link in a browser, or POST the \
-             token after the # to /api/setup:\n  {link}\n"
-        ));
-    }
-    text
 }
 
 async fn setup_link(

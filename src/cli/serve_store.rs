@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use super::common::init_server_logging;
 use super::failure::Failure;
 use super::listening::{TlsChoice, local_url, warn_of_local_names};
-use super::serve::{Announced, Serve, name_admins, run, with_link};
+use super::serve::{Announced, Serve, name_admins, run};
 use super::shutdown::{Shutdown, end_after};
 use super::store_check::url;
 use super::{machine, output};
@@ -204,5 +204,5 @@ fn announce(
     announced.add_to(&mut value);
     let made = if created { "founded now" } else { "existing" };
     let text = format!("{}\nStore: {place} ({made})", announced.text());
-    output::print(json, &value, with_link(text, link))
+    output::print(json, &value, announced.with_link(text, link))
 }

@@ -24,6 +24,7 @@ pub const SESSION: &str = "/auth/session";
 
 /// Lists are read whole in pages of this size, and not more of them than this.
 const PAGE: &str = "100";
+const PAGE_ITEMS: usize = 100;
 const MAX_PAGES: usize = 10;
 
 /// The API, called for a visitor.
@@ -37,6 +38,9 @@ pub struct Api {
 }
 
 impl Api {
+    /// The items of a list that [`Api::items`] reads.
+    pub const MAX_ITEMS: usize = PAGE_ITEMS * MAX_PAGES;
+
     /// The API, called without a credential.
     pub(super) fn new(executor: Arc<Executor>, router: Arc<Router>, origin: Origin) -> Self {
         let calls = InProcess::new(executor, router, origin);

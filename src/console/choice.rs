@@ -13,6 +13,8 @@ pub enum Kind {
     Person,
     /// By its name, in a registry or in all.
     Prompt,
+    /// By its name, in a registry.
+    Promptlet,
     /// By the slugs of the organization and its own.
     Registry,
     /// By its name: what a key may do.
@@ -59,17 +61,23 @@ pub struct Offer {
 }
 
 impl Kind {
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 10] = [
         Kind::Agent,
         Kind::Environment,
         Kind::Member,
         Kind::Person,
         Kind::Prompt,
+        Kind::Promptlet,
         Kind::Registry,
         Kind::Scope,
         Kind::Tool,
         Kind::Version,
     ];
+
+    /// Whether it is in a registry, of which it is looked for.
+    pub fn is_artifact(self) -> bool {
+        matches!(self, Kind::Prompt | Kind::Promptlet)
+    }
 
     /// Its name in addresses and in the search of the API.
     pub fn name(self) -> &'static str {
@@ -79,6 +87,7 @@ impl Kind {
             Kind::Member => "member",
             Kind::Person => "person",
             Kind::Prompt => "prompt",
+            Kind::Promptlet => "promptlet",
             Kind::Registry => "registry",
             Kind::Scope => "scope",
             Kind::Tool => "tool",
@@ -97,7 +106,7 @@ impl Kind {
             Kind::Agent => ("/agents", "stableKey", "name"),
             Kind::Environment => ("/environments", "slug", "name"),
             Kind::Member | Kind::Person => ("/organizations/members", "email", "name"),
-            Kind::Prompt => ("/registries/artifacts", "name", ""),
+            Kind::Prompt | Kind::Promptlet => ("/registries/artifacts", "name", ""),
             Kind::Registry => ("/registries", "slug", "name"),
             Kind::Scope => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),

@@ -159,11 +159,11 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let mut query = vec![("q", text.as_str()), ("kind", kind.name()), ("count", LIMIT)];
     query.push(hits::BY_NAME);
     let within = parts(registry).1;
-    query.extend((kind == Kind::Prompt && !within.is_empty()).then_some(("within", within)));
+    query.extend((kind.is_artifact() && !within.is_empty()).then_some(("within", within)));
     let found = hits::find(visit, &query).await?.items.into_iter();
     let choice = |item: hits::Item| match kind {
         Kind::Tool => choice(visit, kind, &item.id, &item.name),
-        Kind::Prompt => {
+        Kind::Prompt | Kind::Promptlet => {
             let within = item.within.as_deref().filter(|_| registry.is_empty());
             choice(visit, kind, &item.name, within.unwrap_or_default())
         }
@@ -177,11 +177,11 @@ async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let Wanted { kind, registry, text, .. } = *wanted;
     let (path, value, label) = kind.list();
     let mut query = vec![("limit", LIMIT)];
-    if kind == Kind::Prompt {
+    if kind.is_artifact() {
         if registry.is_empty() {
             return Ok(Vec::new());
         }
-        query.extend([("registryRef", registry), ("artifactType", "prompt")]);
+        query.extend([("registryRef", registry), ("artifactType", kind.name())]);
     }
     let list: List<Value> = visit.api.get(path, &query).await?;
     let of = |item: &Value, name: &str| field::text_of(&item[name]);

@@ -5,7 +5,7 @@ use super::errors;
 use super::fields::Fields;
 use super::form;
 use super::guard::{FormTokens, local};
-use super::page::{Audience, Page};
+use super::page::Page;
 use super::pages::{confirm_identity, sign_in};
 use super::paths::Paths;
 use super::reply::{Reply, SessionChange};
@@ -39,7 +39,7 @@ impl Dispatch<'_> {
             Err(error) => Err(error),
         };
         reply.unwrap_or_else(|error| match error.kind() {
-            Kind::Unauthenticated if self.page.audience != Audience::Anyone => {
+            Kind::Unauthenticated if self.page.audience.signs_in() => {
                 sign_in::redirect(&visit.target)
             }
             _ => failed(visit, &error),
@@ -85,7 +85,7 @@ impl Dispatch<'_> {
     }
 
     fn needs_session(&self, visit: &Visit) -> bool {
-        self.page.audience != Audience::Anyone && visit.session.is_none()
+        self.page.audience.signs_in() && visit.session.is_none()
     }
 
     /// Shows the form that was sent when its session was over, or its proof too old, filled as it was: in
@@ -108,6 +108,7 @@ impl Dispatch<'_> {
         let target = local(target);
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let Some((page, params)) = self.paths.find(path) else { return Reply::see_other("/") };
+        visit.is_elsewhere = target != visit.target;
         visit.path = path.into();
         visit.query = Fields::parse(query.as_bytes());
         visit.params = params;
@@ -123,7 +124,7 @@ impl Dispatch<'_> {
 
 /// Has a page answer, once the visitor is found to be among its audience.
 async fn run(page: &Page, is_post: bool, visit: &mut Visit) -> Result<Reply> {
-    if page.audience == Audience::Members {
+    if page.audience.is_of_org() {
         let slug = visit.param(0).to_string();
         let memberships = visit.session.iter().flat_map(|session| &session.memberships);
         let found = memberships.into_iter().find(|member| member.org_slug == slug).cloned();

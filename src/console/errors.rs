@@ -21,7 +21,7 @@ struct ErrorPage<'a> {
     message: String,
     advice: &'static str,
     /// The page that helps, and its label.
-    remedy: (&'static str, &'static str),
+    remedy: (String, &'static str),
     code: &'a str,
     request_id: &'a str,
 }
@@ -33,6 +33,8 @@ struct BareErrorPage<'a> {
     title: &'static str,
     message: String,
     advice: &'static str,
+    /// The page that helps, and its label.
+    remedy: (&'static str, &'static str),
     request_id: &'a str,
     styles: &'static str,
     icon: &'static str,
@@ -60,10 +62,10 @@ pub fn page(visit: &Visit, error: &Error) -> Reply {
     let shown = ErrorPage {
         message: message(error),
         advice: if needs_second_factor { "" } else { advice(error) },
-        remedy: if needs_second_factor {
-            ("/account/second-factor", "Set up a second factor")
-        } else {
-            ("/", "Go to the start")
+        remedy: match &visit.membership {
+            _ if needs_second_factor => ("/account/second-factor".into(), "Set up a second factor"),
+            Some(member) => (format!("/o/{}", member.org_slug), "Go to Today"),
+            None => ("/".into(), "Go to the start"),
         },
         code: error.code(),
         request_id: &visit.api.calls.origin.request_id,
@@ -79,6 +81,12 @@ pub fn bare(error: &Error, request_id: &str) -> Reply {
         title: title(error),
         message: message(error),
         advice: advice(error),
+        // Until then every other page says the same.
+        remedy: if error.code() == NOT_SET_UP {
+            ("/setup", "Set it up")
+        } else {
+            ("/", "Go to the start")
+        },
         request_id,
         styles: assets::path("console"),
         icon: assets::path("icon"),

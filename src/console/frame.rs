@@ -65,12 +65,16 @@ pub struct Frame {
     pub status: StatusCode,
     /// When it is shown.
     pub now: Time,
-    /// Where a script is told of changes.
-    pub live: Option<String>,
+    /// Whether the page changes by itself while it is open.
+    pub is_live: bool,
+    /// Whether the browser has asked for another address than that of the page.
+    pub is_elsewhere: bool,
 }
 
-/// The scripts of every page.
+/// The scripts of every page; `submit` says first where it is.
 const SCRIPTS: [&str; 4] = ["submit", "time", "keys", "copy"];
+/// That of every page of an organization, which is told there of changes.
+const LIVE: &str = "live";
 
 impl Visit {
     /// The frame of a page with this title.
@@ -98,6 +102,11 @@ impl Frame {
             theme: visit.theme,
             user: visit.session.as_ref().map(|session| session.user.clone()),
             may_write: member.as_ref().is_none_or(|member| member.role >= Role::Member),
+            scripts: SCRIPTS
+                .into_iter()
+                .chain(member.as_ref().map(|_| LIVE))
+                .map(assets::path)
+                .collect(),
             member,
             waits: visit.waits.clone(),
             others,
@@ -113,10 +122,10 @@ impl Frame {
             query: visit.query.clone(),
             styles: assets::path("console"),
             icon: assets::path("icon"),
-            scripts: SCRIPTS.map(assets::path).into(),
             status: StatusCode::OK,
             now: clock.now(),
-            live: None,
+            is_live: false,
+            is_elsewhere: visit.is_elsewhere,
         }
     }
 
@@ -146,10 +155,8 @@ impl Frame {
 
     /// Shows what changes while the page is open: its elements with `data-live` and an id are
     /// replaced.
-    pub fn live(mut self) -> Self {
-        let member = self.member.as_ref();
-        self.live = member.map(|member| format!("/o/{}/live", member.org_slug));
-        self.script("live")
+    pub fn live(self) -> Self {
+        Frame { is_live: true, ..self }
     }
 
     /// Shows why the form failed, if it did.
@@ -198,7 +205,7 @@ impl Frame {
     }
 
     /// Calls the form's field `name` by its label in what is said of its problems.
-    pub fn label(mut self, name: &'static str, label: &'static str) -> Self {
+    pub fn label(mut self, name: impl Into<String>, label: impl Into<String>) -> Self {
         self.problems = std::mem::take(&mut self.problems).label(name, label);
         self
     }

@@ -58,6 +58,7 @@ mod strict;
 mod tags;
 mod team;
 mod texts;
+mod things;
 mod usage;
 mod visit;
 

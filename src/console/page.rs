@@ -21,6 +21,20 @@ pub enum Audience {
     SignedIn,
     /// Members of the organization that the first parameter of the path names.
     Members,
+    /// The same, and nobody else is asked to sign in for it.
+    MembersOnly,
+}
+
+impl Audience {
+    /// Whether it is members of an organization.
+    pub fn is_of_org(self) -> bool {
+        matches!(self, Audience::Members | Audience::MembersOnly)
+    }
+
+    /// Whether whoever is not signed in is asked to.
+    pub fn signs_in(self) -> bool {
+        matches!(self, Audience::SignedIn | Audience::Members)
+    }
 }
 
 /// A page, or a form that is sent to its path, or both.
@@ -56,6 +70,11 @@ impl Page {
     /// A page of an organization; its path begins with `/o/{org}`.
     pub const fn of_org(path: &'static str) -> Self {
         Page::new(path, Audience::Members)
+    }
+
+    /// What is at a path of an organization where no page is.
+    pub const fn missing(path: &'static str, handler: Handler) -> Self {
+        Page::new(path, Audience::MembersOnly).get(handler).post(handler)
     }
 
     const fn new(path: &'static str, audience: Audience) -> Self {

@@ -12,7 +12,7 @@ pub struct Problems {
     /// Paths whose field has another name in the form.
     renamed: Vec<(&'static str, &'static str)>,
     /// What people read beside fields of the form.
-    labels: Vec<(&'static str, &'static str)>,
+    labels: Vec<(String, String)>,
 }
 
 /// A problem with a field.
@@ -51,15 +51,15 @@ impl Problems {
                 return (field, sentence(&issue.message));
             }
             let label = self.labels.iter().find(|(name, _)| *name == field);
-            let label = label.map_or_else(|| words(field), |(_, label)| label.to_string());
+            let label = label.map_or_else(|| words(field), |(_, label)| label.clone());
             (field, sentence(&format!("{label} {}", issue.message)))
         });
         all.collect()
     }
 
     /// Calls the form's field `name` by its label.
-    pub fn label(mut self, name: &'static str, label: &'static str) -> Self {
-        self.labels.push((name, label));
+    pub fn label(mut self, name: impl Into<String>, label: impl Into<String>) -> Self {
+        self.labels.push((name.into(), label.into()));
         self
     }
 

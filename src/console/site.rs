@@ -21,7 +21,7 @@ use super::flash::Flash;
 use super::guard::{local, require_same_origin};
 use super::multipart::SentFile;
 use super::page::{Audience, Page};
-use super::paths::Paths;
+use super::paths::{MISSING, Paths};
 use super::reply::{Content, Reply, SessionChange};
 use super::visit::Visit;
 use super::{assets, compress, errors, headers, multipart, pages};
@@ -64,7 +64,8 @@ impl Console {
 
 impl Site for Console {
     fn patterns(&self) -> Vec<&'static str> {
-        pages::all().map(|page| page.path).chain([assets::PATTERN]).collect()
+        let others = [assets::PATTERN, MISSING.path];
+        pages::all().map(|page| page.path).chain(others).collect()
     }
 
     fn find(&self, path: &str) -> Option<SitePath> {

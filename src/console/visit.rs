@@ -53,6 +53,8 @@ pub struct Visit {
     pub theme: Option<&'static str>,
     /// The link that signs in once, where the program has made one.
     pub first_visit: Option<Arc<FirstVisit>>,
+    /// Whether the page is shown in answer to a request for another.
+    pub is_elsewhere: bool,
     /// Whether the editor wraps lines.
     pub wraps: bool,
     /// Who awaits the answer, if that can be told.
@@ -157,6 +159,7 @@ impl Visit {
             confirmation: String::new(),
             theme: None,
             first_visit: None,
+            is_elsewhere: false,
             wraps: true,
             asker: None,
             jar,

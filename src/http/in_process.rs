@@ -84,6 +84,11 @@ impl InProcess {
         self.authenticated.as_ref()?.identity().cloned()
     }
 
+    /// All routes.
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.router.routes()
+    }
+
     /// Finds the route of a method and a path, with its parameters.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::base::{Error, Result};
 
 /// The routes, by path and method.
 pub struct Router {
+    all: Vec<Arc<Route>>,
     paths: matchit::Router<BTreeMap<Method, Arc<Route>>>,
 }
 
@@ -38,9 +39,10 @@ impl Router {
     /// If two routes have the same method and path, or their paths are ambiguous.
     pub fn new(routes: Vec<Route>) -> Result<Self> {
         let mut by_path: BTreeMap<&'static str, BTreeMap<Method, Arc<Route>>> = BTreeMap::new();
-        for route in routes {
+        let all: Vec<_> = routes.into_iter().map(Arc::new).collect();
+        for route in &all {
             let (method, path) = (route.method, route.path);
-            if by_path.entry(path).or_default().insert(method, Arc::new(route)).is_some() {
+            if by_path.entry(path).or_default().insert(method, route.clone()).is_some() {
                 return Err(Error::internal(format!("two routes {} {path}", method.as_str())));
             }
         }
@@ -48,7 +50,12 @@ impl Router {
         for (path, methods) in by_path {
             paths.insert(path, methods).map_err(|e| Error::internal(format!("{path}: {e}")))?;
         }
-        Ok(Router { paths })
+        Ok(Router { all, paths })
+    }
+
+    /// All routes.
+    pub fn routes(&self) -> impl Iterator<Item = &Route> {
+        self.all.iter().map(|route| &**route)
     }
 
     /// Finds the route of `method` and `path` (relative to `/api`), which is [`normalized`]. HEAD finds

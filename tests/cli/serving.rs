@@ -60,6 +60,41 @@ fn the_address_is_printed_as_text_too() {
     assert!(line.starts_with("Roadstead") && line.contains("http://127.0.0.1:"), "{line}");
 }
 
+/// What a server prints that is not set up and listens on all addresses.
+fn printed_of_all_addresses(more: &[&str]) -> Vec<String> {
+    use std::io::{BufRead as _, BufReader};
+    let place = Place::new();
+    let args = [&["serve", "--listen", "0.0.0.0:0"][..], more].concat();
+    let mut command = command(&args, &place.data());
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut printed = Vec::new();
+    while !printed.iter().any(|line: &String| line.contains("/setup#")) {
+        printed.push(lines.next().unwrap());
+    }
+    // It ends by itself once it has printed the rest.
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    printed.extend(lines);
+    child.wait().unwrap();
+    printed
+}
+
+#[test]
+fn the_setup_link_is_for_other_machines_only_over_tls() {
+    let plain = printed_of_all_addresses(&[]).join("\n");
+    assert!(plain.contains("  http://127.0.0.1:"), "{plain}");
+    assert!(plain.ends_with("could be read on the way. See --tls."), "{plain}");
+    let secured = printed_of_all_addresses(&["--tls", "self-signed"]);
+    let token = |line: &String| line.split_once("/setup#").map(|(_, token)| token.to_string());
+    let links: Vec<_> = secured.iter().filter_map(token).collect();
+    // A container, for one, has no name that others know.
+    let is_told = secured.iter().any(|line| line.starts_with("From other machines: "));
+    let wanted = if is_told { 2 } else { 1 };
+    assert_eq!(links.len(), wanted, "{secured:?}");
+    assert_eq!(links.first(), links.last(), "{secured:?}");
+}
+
 #[test]
 fn a_port_in_use_is_reported() {
     let (place, _) = Place::founded();

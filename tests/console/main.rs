@@ -8,21 +8,27 @@ mod accessibility;
 mod acting;
 mod agents;
 mod asking_again;
+mod audit;
 mod budgets;
 mod conflicts;
 mod answers;
+mod approving;
 mod crawl;
 mod editing;
 mod changes;
 mod comparing;
+mod completing;
 mod day;
 mod filled;
 mod finding;
+mod first_hour;
+mod following;
 mod forms;
 mod guarded;
 mod html;
 mod journeys;
 mod keyboard;
+mod labels;
 mod live;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]

@@ -285,7 +285,8 @@ fn the_main_pages_are_pictured() {
             if folder.is_none() {
                 continue;
             }
-            browser.open(&format!("{home}/o/acme/deployments/new?agent=scribe&version=1.2.0"));
+            let deploy = "deployments/new?agent=scribe&version=1.2.0&environment=production";
+            browser.open(&format!("{home}/o/acme/{deploy}"));
             browser.click("button[value=preview]");
             browser.shows("Deploy exactly this");
             keep("deploy-preview");

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::client::Reply;
+use crate::client::{Reply, eventually};
 use crate::server::{PASSWORD, Running};
 
 fn cookie(reply: &Reply, part: &str) -> Option<String> {
@@ -50,29 +50,31 @@ fn a_new_organization_lists_its_first_steps_until_something_is_deployed() {
     server.add("ben", "member");
     let ada = server.signed_in("ada@acme.test");
     let todo = || ada.get("/o/acme").words().matches("To do").count();
-    assert_eq!(todo(), 6);
+    assert_eq!(todo(), 7);
     server.signed_in("ben@acme.test").get("/o/acme").hides("To do").shows("Nothing is here yet.");
     server.registry();
-    assert_eq!(todo(), 5);
+    assert_eq!(todo(), 6);
     // Newer ones without a prompt hide none.
     for number in 0..21 {
         let slug = format!("empty-{number}");
         server.ada().post("/registries", json!({"slug": slug, "name": slug})).ok();
     }
     server.publish("prompt", "notes", "1.0.0", "Hello.");
-    assert_eq!(todo(), 4);
+    assert_eq!(todo(), 5);
     let api = server.ada();
     let draft = json!({"registryRef": "acme/main", "promptName": "notes", "promptVersion": "*",
         "model": "m", "provider": "p"});
     api.post("/agents", json!({"stableKey": "scribe", "name": "Scribe", "draft": draft})).ok();
     api.post("/environments", json!({"slug": "production", "name": "Production"})).ok();
-    assert_eq!(todo(), 2);
+    assert_eq!(todo(), 3);
     api.post("/api-keys", json!({"name": "ci"})).ok();
-    assert_eq!(todo(), 1);
+    assert_eq!(todo(), 2);
     let job = json!({"agentIds": ["scribe"], "promptName": "notes", "version": "*",
         "environment": "production", "provider": "p"});
     api.post("/agents/deployments", job).ok();
-    ada.get("/o/acme").hides("The first steps");
+    eventually("it is deployed", || {
+        (!ada.get("/o/acme").words().contains("The first steps")).then_some(())
+    });
 }
 
 #[test]
@@ -240,6 +242,10 @@ fn a_form_sent_after_its_session_ended_is_shown_again_filled() {
     let shown = ada.send(&again, "/sign-in", &signed);
     assert_eq!(shown.status, 200, "{}", shown.words());
     shown.shows("was not sent yet");
+    // A script gives it its own address, by which the browser also keeps what is typed.
+    assert!(
+        shown.text.contains(&format!(" data-at=\"{edit}\"")) && !page.text.contains("data-at=")
+    );
     assert_eq!(shown.field(edit, "source"), text);
     assert_eq!(shown.field(edit, "version"), "2.0.0");
     ada.submit(&shown, edit, &[("action", "publish")]).shows("The version was published.");

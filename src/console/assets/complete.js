@@ -14,6 +14,33 @@ let caret = 0;
 let end = "";
 let dismissed = -1;
 
+// Promptlets that the server has named, where the page has not all of them.
+const more = document.getElementById("promptlets")?.dataset.more;
+const named = new Set();
+const PAUSE = 150;
+let asked = "";
+let asking = null;
+let timer = 0;
+
+function ask(begun) {
+  if (!more || begun === "" || begun === asked) return;
+  clearTimeout(timer);
+  asking?.abort();
+  timer = setTimeout(() => {
+    asked = begun;
+    asking = new XMLHttpRequest();
+    asking.open("GET", `${more}&q=${encodeURIComponent(begun)}`);
+    asking.responseType = "document";
+    asking.addEventListener("load", ({ target }) => {
+      const found = [...target.response?.querySelectorAll("#choices li") ?? []].map((one) => one.dataset.value);
+      const fresh = found.filter((name) => !named.has(name));
+      fresh.forEach((name) => named.add(name));
+      if (fresh.length > 0 && isThere() && document.activeElement === text) offer();
+    });
+    asking.send();
+  }, PAUSE);
+}
+
 const known = (id) => [...document.getElementById(id).content.children].map((one) => one.textContent);
 const isThere = () => text.selectionStart === caret && text.selectionEnd === caret;
 
@@ -71,7 +98,9 @@ function offer() {
   dismissed = -1;
   end = imported ? '" }}' : "}}";
   const used = imported ? [] : [...text.value.matchAll(/\{\{\s*([A-Za-z_]\w*)\s*\}\}/g)].map((one) => one[1]);
-  const names = [...new Set([...known(imported ? "promptlets" : "variables"), ...used])];
+  const also = imported ? named : used;
+  const names = [...new Set([...known(imported ? "promptlets" : "variables"), ...also])];
+  if (imported) ask(begun);
   const low = begun.toLowerCase();
   const at = (name) => name.toLowerCase().indexOf(low);
   options = names.filter((name) => at(name) >= 0 && name !== begun)

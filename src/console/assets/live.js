@@ -1,10 +1,14 @@
 // Shows what changes while a page is open. One tab of the browser listens for all: a server has few
 // connections to each browser. The page is asked for again, and its parts with data-live replaced,
 // unless someone is at work in them: then as soon as they are done. Rows of a list (data-row) stay where
-// they are, so that nothing moves under the pointer: new ones wait behind a button that counts them.
+// they are, so that nothing moves under the pointer: new ones wait behind a button that counts them. A page
+// that does not change by itself asks, more rarely, for what every page has beside it: how much waits.
 const main = document.getElementById("main");
 const path = main?.dataset.stream;
-const PAUSE = 1000;
+const home = path?.replace(/\/live$/, "");
+const changes = main ? "changes" in main.dataset : false;
+const COUNT_PAUSE = 5000;
+const PAUSE = changes ? 1000 : COUNT_PAUSE;
 let due = false;
 let last = 0;
 let timer = 0;
@@ -109,6 +113,17 @@ function connected(word) {
   else lost.remove();
 }
 
+// The title of a page begins with how much waits.
+const FIGURE = /^\(\d+\+?\) /;
+
+// Shows how much waits, as another page says it. Nothing of this one is touched.
+function recount(fresh) {
+  const [old, other] = [document, fresh].map((page) => page.getElementById("waits"));
+  if (!old || !other) return;
+  document.title = (FIGURE.exec(fresh.title)?.[0] ?? "") + document.title.replace(FIGURE, "");
+  if (content(old) !== content(other)) put(old, other);
+}
+
 function replace(fresh) {
   // It has how much waits.
   if (fresh.title) document.title = fresh.title;
@@ -139,10 +154,10 @@ function refresh() {
   due = false;
   last = Date.now();
   const request = new XMLHttpRequest();
-  request.open("GET", location.pathname + location.search);
+  request.open("GET", changes ? location.pathname + location.search : home);
   request.responseType = "document";
   request.addEventListener("load", () => {
-    if (request.status === 200 && request.response) replace(request.response);
+    if (request.status === 200 && request.response) (changes ? replace : recount)(request.response);
   });
   request.send();
 }
@@ -160,9 +175,7 @@ function catchUp() {
 
 // How much waits for the person: it is in the title of every page. What they were told last is kept for
 // all tabs, each of which says it by being loaded.
-const home = path?.replace(/\/live$/, "");
 const TOLD = `notify${home}`;
-const COUNT_PAUSE = 5000;
 let counting = 0;
 const kept = (key) => { try { return localStorage.getItem(key); } catch { return null; } };
 const keep = (number) => { try { localStorage.setItem(TOLD, number); } catch { /* It is told again. */ } };
@@ -207,7 +220,7 @@ function count() {
 
 if (path && kept("notify") === "1") keep(waitsIn(document.title));
 
-if (path && navigator.locks && document.querySelector("[data-live]")) {
+if (path && navigator.locks) {
   channel.addEventListener("message", ({ data }) => {
     if (data === "") refresh();
     else if (data === "focused") focused = Date.now();

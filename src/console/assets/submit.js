@@ -1,3 +1,6 @@
+// A page that was sent for after signing in again, or in answer to a form of another, has its own address.
+const at = document.getElementById("main")?.dataset.at;
+if (at) history.replaceState(null, "", at);
 // A form is sent once: its buttons rest until the next page, or until it is shown again by Back.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {

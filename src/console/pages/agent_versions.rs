@@ -1,12 +1,15 @@
 //! `/o/{org}/agents/{key}/versions`: the versions of an agent, making one of its draft, putting one
 //! back into the draft; and what differs between two of them.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::agent::{api_path, page_path};
 use super::agents::Agent;
+use super::change_lines::{Change, Line, Lines, tool_names};
 use crate::base::{Error, Kind, Result, Time};
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -56,7 +59,7 @@ struct Compare {
     from: String,
     to: String,
     /// None as long as they cannot be compared.
-    difference: Option<Diff>,
+    difference: Option<Difference>,
     refusal: String,
 }
 
@@ -86,22 +89,21 @@ struct Diff {
     changes: Vec<Change>,
 }
 
-/// A value that differs.
-#[derive(Deserialize)]
-pub struct Change {
-    pub path: String,
-    pub from: Nullable<Value>,
-    pub to: Nullable<Value>,
+/// What the page shows of it.
+struct Difference {
+    from_message: Nullable<String>,
+    to_message: Nullable<String>,
+    lines: Vec<Line>,
+    is_cut: bool,
 }
 
-impl Change {
-    /// A value, for people: texts without quotes, nothing as nothing.
-    pub fn shown(value: &Nullable<Value>) -> String {
-        match &value.0 {
-            None => String::new(),
-            Some(Value::String(text)) => text.clone(),
-            Some(value) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        }
+impl Diff {
+    async fn shown(self, visit: &Visit) -> Difference {
+        let names =
+            tool_names(visit, &self.changes.iter().collect::<Vec<_>>(), BTreeMap::new()).await;
+        let (lines, is_cut) = Lines::new(&names).of(self.changes);
+        let Diff { from_message, to_message, .. } = self;
+        Difference { from_message, to_message, lines, is_cut }
     }
 }
 
@@ -169,7 +171,7 @@ async fn compare(visit: &Visit) -> Result<Reply> {
     let query = [("from", from.as_str()), ("to", to.as_str())];
     let found = visit.api.get::<Diff>(&api_path(visit, "/versions/diff"), &query).await;
     let (difference, refusal) = match found {
-        Ok(difference) => (Some(difference), String::new()),
+        Ok(difference) => (Some(difference.shown(visit).await), String::new()),
         Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Invalid) => {
             (None, sentence(error.message()))
         }

@@ -1,16 +1,20 @@
 //! `/o/{org}/operations/audit`: who did what, and the end of the chain.
 
+use std::collections::BTreeMap;
+
 use askama::Template;
 use serde::Deserialize;
 
 use super::channels::tabs;
-use crate::api::Method;
+use crate::api::audit::{actions, kinds, noun};
+use crate::api::{Method, Route};
 use crate::base::{Error, Result, Time};
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
+use crate::console::things::{Thing, Things};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -24,8 +28,12 @@ const FILTERS: [&str; 6] = ["actor", "action", "resourceType", "resourceId", "fr
 #[template(path = "audit.html")]
 struct Audit {
     frame: Frame,
-    entries: List<Entry>,
+    entries: Vec<Entry>,
+    next: Option<String>,
     actors: Vec<(String, String)>,
+    /// The actions of each kind: what the kind is called, and codes with summaries.
+    actions: Vec<(String, Vec<(String, String)>)>,
+    kinds: Vec<(String, String)>,
     checkpoint: Checkpoint,
     is_filtered: bool,
 }
@@ -43,6 +51,15 @@ struct Entry {
     request_id: String,
     outcome: String,
     hash: String,
+    /// The summary of the action; empty of one that this version does not know.
+    #[serde(skip)]
+    about: String,
+    /// What it was done to, if that still exists.
+    #[serde(skip)]
+    thing: Option<Thing>,
+    /// What that belongs to, if it has no page of its own.
+    #[serde(skip)]
+    owner: Option<Thing>,
 }
 
 #[derive(Deserialize)]
@@ -116,10 +133,19 @@ async fn show(visit: &Visit) -> Result<Reply> {
         None => visit.api.get("/audit-logs/checkpoint", &[]).await?,
     };
     let members: Vec<Member> = visit.api.items("/organizations/members", &[]).await?;
+    let actors: Vec<_> = members.into_iter().map(|one| (one.user_id, one.name)).collect();
+    let all = || visit.api.calls.routes().map(|route| (route, (route.name, route.about)));
+    // Of reads only refusals are recorded.
+    let is_recorded = |route: &Route| route.method != Method::Get && !route.unaudited;
+    let known = actions(all().filter(|(route, _)| is_recorded(route)).map(|(_, named)| named));
+    let List { items, next_cursor, .. } = entries.unwrap_or_else(List::none);
     let page = Audit {
         frame: visit.frame("Audit log").tabs(&tabs(visit)).failed(error.or(refusal).as_ref()),
-        entries: entries.unwrap_or_else(List::none),
-        actors: members.into_iter().map(|member| (member.user_id, member.name)).collect(),
+        entries: named(visit, items, &actors, &actions(all().map(|(_, named)| named))).await,
+        next: next_cursor.0,
+        actors,
+        actions: choices(&known, visit.query.get("action")),
+        kinds: kind_choices(&known, visit.query.get("resourceType")),
         checkpoint,
         is_filtered: !filters.is_empty(),
     };
@@ -131,5 +157,91 @@ fn taken<T>(visit: &Visit, outcome: Result<T>) -> Result<(Option<T>, Option<Erro
     match outcome {
         Ok(found) => Ok((Some(found), None)),
         Err(error) => Ok((None, visit.failed(error)?)),
+    }
+}
+
+/// The entries with what they are about.
+async fn named(
+    visit: &Visit,
+    mut entries: Vec<Entry>,
+    members: &[(String, String)],
+    actions: &BTreeMap<&'static str, &'static str>,
+) -> Vec<Entry> {
+    let mut things = Things::new(visit, members);
+    for entry in &mut entries {
+        entry.about = actions.get(entry.action.as_str()).copied().unwrap_or_default().into();
+        let Resource { kind, id, detail } = &entry.resource;
+        let (id, detail) =
+            (id.as_deref().unwrap_or_default(), detail.as_deref().unwrap_or_default());
+        entry.thing = things.find(kind, id).await;
+        if entry.thing.is_none() {
+            entry.owner = things.owner(detail).await;
+        }
+    }
+    entries
+}
+
+/// What can be selected among actions, by their kinds; what the page was asked for among it.
+fn choices(
+    known: &BTreeMap<&'static str, &'static str>,
+    asked: &str,
+) -> Vec<(String, Vec<(String, String)>)> {
+    let mut groups: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
+    for (action, about) in known {
+        groups.entry(words(noun(action))).or_default().push(((*action).into(), (*about).into()));
+    }
+    if !asked.is_empty() && !known.contains_key(asked) {
+        groups.entry(words(noun(asked))).or_default().push((asked.into(), asked.into()));
+    }
+    groups.into_iter().collect()
+}
+
+/// What can be selected among kinds.
+fn kind_choices(
+    known: &BTreeMap<&'static str, &'static str>,
+    asked: &str,
+) -> Vec<(String, String)> {
+    let mut all = kinds(known.keys().copied());
+    if !asked.is_empty() && !all.contains(&asked) {
+        all.push(asked);
+    }
+    all.into_iter().map(|kind| (kind.into(), words(kind))).collect()
+}
+
+/// A noun of the audit log as people read it: `api_key` is "API key".
+fn words(noun: &str) -> String {
+    let text = noun.replace('_', " ");
+    let (first, rest) = text.split_once(' ').unwrap_or((&text, ""));
+    let first = match first {
+        "api" | "llm" => first.to_uppercase(),
+        _ => {
+            let mut letters = first.chars();
+            letters
+                .next()
+                .map_or_else(String::new, |one| one.to_uppercase().chain(letters).collect())
+        }
+    };
+    if rest.is_empty() { first } else { format!("{first} {rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_written_as_people_read_them() {
+        let all = ["api_key", "tool", "knowledge_base", ""].map(words);
+        assert_eq!(all, ["API key", "Tool", "Knowledge base", ""]);
+    }
+
+    #[test]
+    fn what_the_page_was_asked_for_can_be_selected_whatever_it_is() {
+        let known = BTreeMap::from([("tool.create", "Create a tool")]);
+        let own = ("tool.create".to_string(), "Create a tool".to_string());
+        let group = |name: &str, all: Vec<_>| (name.to_string(), all);
+        assert_eq!(choices(&known, "tool.create"), [group("Tool", vec![own.clone()])]);
+        let asked = ("tool.list".to_string(), "tool.list".to_string());
+        assert_eq!(choices(&known, "tool.list"), [group("Tool", vec![own, asked])]);
+        assert_eq!(kind_choices(&known, "ghost").last().unwrap().1, "Ghost");
     }
 }

@@ -7,7 +7,6 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agent_versions::Change;
 use super::agents::Agent;
 use super::deployments::path;
 use super::environments::Approvals;
@@ -187,6 +186,8 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         if visit.form.is_empty() { defaults(visit, &chosen).await? } else { Defaults::default() };
     let variables = missing.chain(given).filter_map(|name| name.strip_prefix(VARIABLES));
     let variables: BTreeSet<_> = variables.map(String::from).collect();
+    let variables: Vec<_> =
+        variables.into_iter().map(|one| (format!("{VARIABLES}{one}"), one)).collect();
     let frame = visit.frame("Deploy").crumb("Deployments", visit.in_org("/deployments"));
     let frame = frame
         .failed(error.as_ref())
@@ -195,14 +196,15 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         .label("registryRef", "Registry")
         .label("promptName", "Prompt")
         .choosing();
+    let frame = variables.iter().fold(frame, |frame, (field, name)| frame.label(field, name));
     let page = Deploy {
         frame: frame.offering(visit, &[OTHERS, REGISTRY, PROMPT, VERSION, ENVIRONMENT]).await?,
         here: visit.in_org("/deployments/new"),
         agents: choices(visit).await?,
         environment: environments.next_cursor.is_some().then_some(ENVIRONMENT),
-        environments: environments.items.into_iter().map(|one| (one.slug, one.name)).collect(),
+        environments: choices_of(environments.items, &defaults.environment),
         defaults,
-        variables: variables.into_iter().map(|one| (format!("{VARIABLES}{one}"), one)).collect(),
+        variables,
         others: OTHERS,
         registry: REGISTRY,
         prompt: PROMPT,
@@ -211,14 +213,22 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
+/// What can be selected among environments: nothing is at first, unless there is only one, or the visitor
+/// came for one.
+fn choices_of(environments: Vec<Environment>, asked: &str) -> Vec<(String, String)> {
+    let is_clear = environments.len() <= 1 || environments.iter().any(|one| one.slug == asked);
+    let none = (!is_clear).then(|| (String::new(), "Choose one".to_string()));
+    none.into_iter().chain(environments.into_iter().map(|one| (one.slug, one.name))).collect()
+}
+
 /// The request of the form.
 fn request(visit: &Visit) -> Value {
     let of = |name: &str| visit.form.get(name).trim();
     let mut body = json!({
         "agentIds": chosen(visit), "promptName": of("promptName"), "version": of("version"),
-        "environment": of("environment"), "provider": of("provider"),
+        "provider": of("provider"),
     });
-    for name in ["registryRef", "model"] {
+    for name in ["registryRef", "model", "environment"] {
         if let Some(text) = visit.form.some(name) {
             body[name] = json!(text);
         }
@@ -258,7 +268,8 @@ async fn preview(visit: &Visit, body: Value, error: Option<Error>) -> Result<Rep
         Ok(preview) => preview,
         Err(error) => return form(visit, visit.failed(error)?).await,
     };
-    let targets = shown(std::mem::take(&mut preview.targets), &preview.plan.tools);
+    let targets = std::mem::take(&mut preview.targets);
+    let targets = shown(visit, targets, &preview.plan.tools).await;
     let kept = visit.form.kept().filter(|(name, _)| !matches!(*name, "action" | "planHash"));
     let of = |name: &str| visit.form.get(name).trim();
     let title = format!("Deploy {} {} to {}", of("promptName"), of("version"), of("environment"));

@@ -77,11 +77,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let path = api_path(visit);
     let environment: Environment = visit.api.get(&path, &[]).await?;
     let frame = crumbs(visit, visit.frame(&environment.name)).failed(error.as_ref());
-    let frame = match visit.form.get("action") {
-        "variable" => frame.rename("name", "variable").rename("value", "variableValue"),
-        "secret" => frame.rename("name", "secretName").rename("value", "secretValue"),
-        _ => frame.rename("name", "credential"),
-    };
+    let frame = labelled(frame, visit.form.get("action"));
     let variables: Vec<Variable> = visit.api.items(&format!("{path}/variables"), &[]).await?;
     let is_sent = visit.form.get("action") == "variable";
     let name = if is_sent { visit.form.get("variable") } else { visit.query.get("variable") };
@@ -100,6 +96,22 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         environment,
     };
     render(page.frame.status, &page)
+}
+
+/// The frame with the fields of the form that was sent, as the page calls them.
+fn labelled(frame: Frame, action: &str) -> Frame {
+    let (name, value) = match action {
+        "variable" => ("variable", "variableValue"),
+        "secret" => ("secretName", "secretValue"),
+        _ => {
+            return frame
+                .rename("name", "credential")
+                .label("credential", "Provider")
+                .label("endpoint", "Address")
+                .label("apiKey", "API key");
+        }
+    };
+    frame.rename("name", name).rename("value", value).label(name, "Name").label(value, "Value")
 }
 
 async fn act(visit: &Visit) -> Result<Reply> {

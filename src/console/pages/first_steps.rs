@@ -1,9 +1,10 @@
 //! What is to be done in a new organization, in its order: each step is ticked off by what there is, and
-//! the list goes with the last, the first deployment.
+//! the list goes with the last, the first deployment that was applied.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::environments::Environment;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::Result;
@@ -32,8 +33,16 @@ pub struct FirstSteps {
 /// Registries that are looked through for a prompt: as many as one request lists.
 const REGISTRIES: &str = "100";
 
-/// The list that has something when the last step is done.
+/// The list that has something in one of these states when the last step is done: one that waits, was
+/// denied or has failed brought nothing anywhere.
 const DEPLOYED: &str = "/agents/deployments";
+const APPLIED: [&str; 2] = ["complete", "partial"];
+
+/// The list of those that may have approvers.
+const ENVIRONMENTS: &str = "/environments";
+
+/// The step that is done on the page of an environment, once there is one.
+const APPROVERS: &str = "/environments";
 
 /// The keys, of which those of viewers do not count: they change nothing.
 const KEYS: &str = "/api-keys";
@@ -46,7 +55,7 @@ struct ApiKey {
 }
 
 /// Title, reason, path below the organization's, and the list that has something once it is done.
-const STEPS: [(&str, &str, &str, &str); 6] = [
+const STEPS: [(&str, &str, &str, &str); 7] = [
     (
         "Create a registry",
         "It keeps prompts, and says who reads and uses them.",
@@ -57,9 +66,15 @@ const STEPS: [(&str, &str, &str, &str); 6] = [
     ("Make an agent", "Its draft says which prompt and model it runs.", "/new/agent", "/agents"),
     (
         "Create an environment",
-        "Where agents run: variables, secrets, and who approves.",
+        "Where agents run, with their variables and secrets.",
         "/environments/new",
-        "/environments",
+        ENVIRONMENTS,
+    ),
+    (
+        "Choose who approves",
+        "Members who must agree before something is live in an environment; invite them first.",
+        APPROVERS,
+        ENVIRONMENTS,
     ),
     (
         "Make an API key",
@@ -75,8 +90,10 @@ const STEPS: [(&str, &str, &str, &str); 6] = [
 /// # Errors
 /// Those of the routes.
 pub async fn read(visit: &Visit) -> Result<FirstSteps> {
-    if !is_empty(visit, DEPLOYED, &[]).await? {
-        return Ok(FirstSteps { is_begun: true, steps: Vec::new() });
+    for state in APPLIED {
+        if !is_empty(visit, DEPLOYED, &[("state", state)]).await? {
+            return Ok(FirstSteps { is_begun: true, steps: Vec::new() });
+        }
     }
     let may_do_all = visit.may(Method::Post, "/registries");
     let limit = if may_do_all { REGISTRIES } else { "1" };
@@ -88,10 +105,15 @@ pub async fn read(visit: &Visit) -> Result<FirstSteps> {
 
 async fn steps(visit: &Visit, registries: &[Registry]) -> Result<Vec<Step>> {
     let first = registries.first().map(|registry| registry.slug.as_str());
+    let environments: List<Environment> = visit.api.get(ENVIRONMENTS, &[("limit", "100")]).await?;
+    let environments = environments.items;
+    let is_deploying = !is_empty(visit, DEPLOYED, &[]).await?;
     let mut steps = Vec::new();
-    for (title, reason, path, list) in STEPS {
+    for (title, mut reason, path, list) in STEPS {
         let is_done = match (list, path) {
             ("", "/prompts") => has_prompt(visit, registries).await?,
+            (_, APPROVERS) => environments.iter().any(|one| one.approvals.is_some()),
+            (ENVIRONMENTS, _) => !environments.is_empty(),
             ("", _) => first.is_some(),
             (DEPLOYED, _) => false,
             (KEYS, _) => has_key(visit).await?,
@@ -99,6 +121,14 @@ async fn steps(visit: &Visit, registries: &[Registry]) -> Result<Vec<Step>> {
         };
         let path = match (path, first) {
             ("/prompts", Some(first)) => format!("/registries/{}/new", segment(first)),
+            (APPROVERS, _) => match environments.first() {
+                Some(newest) => format!("{APPROVERS}/{}/edit", segment(&newest.id)),
+                None => "/environments/new".into(),
+            },
+            _ if list == DEPLOYED && is_deploying => {
+                reason = "One was begun, and is not applied: see what became of it.";
+                "/deployments".into()
+            }
             _ => path.to_string(),
         };
         steps.push(Step { is_done, title, reason, path: visit.in_org(&path) });

@@ -5,11 +5,11 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::agent_versions::Change;
 use super::approvals::{Decision, Question};
+use super::change_lines::entries;
 use super::deployments::{Environments, Target};
 use super::environments::Approvals;
-use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, entries, shown};
+use super::plan::{Delivery, PlanTool, Shown, Target as ChangedTarget, shown};
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
@@ -133,7 +133,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         path: visit.path.clone(),
         title,
         environment: environments.name(&job.environment_id).into(),
-        targets: shown(changes, &job.plan.tools),
+        targets: shown(visit, changes, &job.plan.tools).await,
         is_too_large,
         was: if OPEN.contains(&job.state.as_str()) { "now" } else { "before" },
         decision,

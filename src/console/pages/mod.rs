@@ -63,6 +63,7 @@ mod peer_rules;
 
 mod access;
 mod audit;
+mod change_lines;
 mod channel;
 mod channels;
 mod choose;

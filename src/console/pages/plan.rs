@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::agent_versions::Change;
+use super::change_lines::{Change, Line, Lines, entries, tool_names};
 use crate::base::Time;
 use crate::console::diff::{self, Row};
 use crate::console::strict::Nullable;
+use crate::console::visit::Visit;
 
 /// Rows of all diffs on a page.
 const ROWS: usize = 1000;
@@ -88,76 +89,34 @@ pub struct Shown {
     pub rows: Vec<Row>,
     /// Rows that are left out.
     pub rest: usize,
-    pub changes: Vec<Change>,
+    pub lines: Vec<Line>,
+    /// Whether more differs than the page shows.
+    pub is_cut: bool,
 }
 
-/// The values of a configuration, each with where it is: `limits.daily` and `stop[0]`.
-pub fn entries(config: &Map<String, Value>) -> Vec<(String, String)> {
-    let mut entries = Vec::new();
-    for (name, value) in config {
-        collect(name.clone(), value, &mut entries);
-    }
-    entries
-}
-
-fn collect(path: String, value: &Value, entries: &mut Vec<(String, String)>) {
-    match value {
-        Value::Object(inner) if !inner.is_empty() => {
-            inner.iter().for_each(|(name, one)| collect(format!("{path}.{name}"), one, entries));
+/// Returns the targets for a page, with so much of what differs as it may have.
+pub async fn shown(visit: &Visit, targets: Vec<Target>, tools: &[PlanTool]) -> Vec<Shown> {
+    let known = tools.iter().map(|tool| (tool.tool_id.clone(), tool.name.clone())).collect();
+    let changes: Vec<_> = targets.iter().flat_map(|target| &target.changes).collect();
+    let names = tool_names(visit, &changes, known).await;
+    let (mut left, mut lines) = (ROWS, Lines::new(&names));
+    let one = |target: Target| {
+        let (lines, is_cut) = lines.of(target.changes);
+        let mut rows = diff::rows(&target.diff);
+        let rest = rows.len().saturating_sub(left);
+        rows.truncate(left);
+        left -= rows.len();
+        let live = target.live.0.map(|live| format!("{} {}", live.prompt_name, live.version));
+        let name = target.tool_id.as_deref().and_then(|id| names.get(id).cloned());
+        Shown {
+            is_tool: target.tool_id.is_some(),
+            key: target.stable_key.0.or(name).unwrap_or_default(),
+            live: live.unwrap_or_default(),
+            rows,
+            rest,
+            lines,
+            is_cut,
         }
-        Value::Array(inner) if !inner.is_empty() => {
-            inner.iter().enumerate().for_each(|(at, one)| {
-                collect(format!("{path}[{at}]"), one, entries);
-            });
-        }
-        Value::String(text) => entries.push((path, text.clone())),
-        other => entries.push((path, other.to_string())),
-    }
-}
-
-/// Returns the targets for a page, with so many rows of their diffs as it may have.
-pub fn shown(targets: Vec<Target>, tools: &[PlanTool]) -> Vec<Shown> {
-    let mut left = ROWS;
-    targets.into_iter().map(|target| one(target, tools, &mut left)).collect()
-}
-
-fn one(target: Target, tools: &[PlanTool], left: &mut usize) -> Shown {
-    let mut rows = diff::rows(&target.diff);
-    let rest = rows.len().saturating_sub(*left);
-    rows.truncate(*left);
-    *left -= rows.len();
-    let live = target.live.0.map(|live| format!("{} {}", live.prompt_name, live.version));
-    let tool = target.tool_id.as_deref();
-    let tool = tool.map(|id| tools.iter().find(|one| one.tool_id == id));
-    let name = tool.flatten().map(|tool| tool.name.clone());
-    Shown {
-        is_tool: tool.is_some(),
-        key: target.stable_key.0.or(name).unwrap_or_default(),
-        live: live.unwrap_or_default(),
-        rows,
-        rest,
-        changes: target.changes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_configuration_is_read_value_by_value() {
-        let config = json!({"model": "m", "limits": {"daily": 3, "none": {}}, "stop": ["a", true]});
-        let entries = entries(config.as_object().unwrap());
-        let pairs: Vec<_> = entries.iter().map(|(path, value)| (&**path, &**value)).collect();
-        let values = [
-            ("model", "m"),
-            ("limits.daily", "3"),
-            ("limits.none", "{}"),
-            ("stop[0]", "a"),
-            ("stop[1]", "true"),
-        ];
-        assert_eq!(pairs, values);
-    }
+    };
+    targets.into_iter().map(one).collect()
 }

@@ -50,7 +50,11 @@ fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {
         .rename("organization.slug", "slug")
         .rename("user.name", "name")
         .rename("user.email", "email")
-        .rename("user.password", "password");
+        .rename("user.password", "password")
+        .label("link", "Setup link")
+        .label("orgName", "Name")
+        .label("slug", "Short name")
+        .label("email", "E-mail address");
     render(frame.status, &Setup { frame, is_set_up: false, is_open: !visit.is_private })
 }
 
@@ -76,6 +80,8 @@ async fn set_up(visit: &Visit) -> Result<Reply> {
         }
         // The link has been used: whoever has it already can sign in.
         Err(error) if error.kind() == Kind::NotFound => Err(error),
+        // It has expired, or another one was made since: what else was entered stays.
+        Err(error) if error.kind() == Kind::Unauthenticated => form(visit, Some(&error.at("link"))),
         Err(error) => form(visit, Some(&error)),
     }
 }

@@ -41,12 +41,13 @@ fn registries(view: &View, caller: &Caller) -> Result<Vec<Registry>> {
 
 fn search(view: &View, req: &Req<(), SearchQuery>) -> Result<SearchResults> {
     let query = &req.input;
-    let mut registries = registries(view, req.caller())?;
+    let needle = Needle::new(&query.q);
+    let is_id = needle.id.is_some();
+    // What has an id is not looked for in registries.
+    let mut registries = if is_id { Vec::new() } else { registries(view, req.caller())? };
     if let Some(within) = &query.within {
         registries.retain(|registry| registry.slug == *within);
     }
-    let needle = Needle::new(&query.q);
-    let is_id = needle.id.is_some();
     let mut search = Search { view, caller: req.caller(), query, needle, found: Vec::new() };
     look(&mut search, &registries)?;
     if !is_id {
