@@ -12,6 +12,9 @@ use crate::api::{Method, Origin, Route};
 use crate::auth::{Identity, RawCredential};
 use crate::base::{Error, Result};
 
+/// The target of the events that say which routes are called: by them tests know what pages offer.
+const CALLS: &str = "roadstead::calls";
+
 /// The API, called for whoever has sent a request.
 #[derive(Clone)]
 pub struct InProcess {
@@ -123,6 +126,8 @@ impl InProcess {
     /// # Errors
     /// Those of the route.
     pub async fn execute(&self, request: Request) -> Result<Response> {
+        let Route { method, path, .. } = *request.route;
+        tracing::trace!(target: CALLS, method = method.as_str(), path, "an adapter calls a route");
         let caller = match &self.authenticated {
             Some(authenticated) => authenticated.clone(),
             None => self.executor.authenticate(&request).await?,

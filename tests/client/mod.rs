@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 mod caller;
+mod calls;
 pub mod in_process;
 pub mod nostr;
 mod reply;

@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 
 use roadstead::app::panics;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::calls;
 
 /// How long an error waits for the test to ask for it: it is logged before the request is answered.
 const TIME_TO_ASK: Duration = Duration::from_secs(5);
@@ -100,8 +105,9 @@ pub fn assert_clean(log: &str, expected: &[&str]) {
 pub fn capture(is_of_server: fn(&Thread) -> bool) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::ERROR).with_ansi(false);
-        lines.with_writer(|| Captured).init();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Captured);
+        let lines = lines.with_filter(LevelFilter::ERROR);
+        tracing_subscriber::registry().with(lines).with(calls::layer()).init();
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             if is_of_server(&thread::current()) {

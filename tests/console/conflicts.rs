@@ -488,8 +488,14 @@ fn two_people_change_a_task_at_once() {
         ben.shows("It has changed since you opened it");
         ben.shows("Lead with what breaks.");
         assert_eq!(ben.value("#f-description"), "Lead with what is new.");
+        let stored = || {
+            let tasks = server.ada().get(&format!("/teams/{team}/tasks?number=1")).items();
+            tasks[0]["description"].clone()
+        };
+        assert_eq!(stored(), "Lead with what breaks.");
         ben.click(".conflict button.primary");
         ben.shows("The task was saved.");
         ben.shows("Lead with what is new.");
+        assert_eq!(stored(), "Lead with what is new.");
     });
 }

@@ -1,6 +1,7 @@
 //! Every page as every role: each link answers, no form that is offered is refused, nothing that was
 //! entered is markup, and pages are small.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::json;
@@ -289,16 +290,18 @@ fn offered(page: &Page, action: &str, button: Option<&(String, String)>) -> Opti
 
 /// Presses each button that pages offer once, with what their forms are filled with, and returns the
 /// statuses that were answered, by the kind of form and the button.
-fn press_all(visitor: &Visitor, pages: &BTreeMap<String, Page>) -> BTreeMap<String, BTreeSet<u16>> {
+pub fn press_all(
+    visitor: &Visitor,
+    pages: &BTreeMap<String, Page>,
+) -> BTreeMap<String, BTreeSet<u16>> {
     let (mut pressed, mut answered) = (BTreeSet::new(), BTreeMap::<_, BTreeSet<_>>::new());
     for page in pages.values() {
         is_plain(page);
         let forms = page.forms().into_iter().filter(|form| form.is_post);
         for form in forms.filter(|form| !LAST.contains(&form.action.as_str())) {
-            let is_end = form.action.ends_with("/delete") || form.action.ends_with("/remove");
             let buttons = form.buttons.iter().map(Some);
             let buttons = buttons.chain(form.buttons.is_empty().then_some(None));
-            for button in buttons.filter(|_| !is_end) {
+            for button in buttons.filter(|_| !is_end(&form)) {
                 if !pressed.insert((form.action.clone(), button.cloned())) {
                     continue;
                 }
@@ -316,6 +319,26 @@ fn press_all(visitor: &Visitor, pages: &BTreeMap<String, Page>) -> BTreeMap<Stri
         }
     }
     answered
+}
+
+/// Whether a form deletes something.
+fn is_end(form: &Form) -> bool {
+    form.action.ends_with("/delete") || form.action.ends_with("/remove")
+}
+
+/// Deletes what pages offer to delete: what is within something first.
+pub fn press_ends(visitor: &Visitor, pages: &BTreeMap<String, Page>) {
+    let ends = |page: &Page| page.forms().into_iter().filter(|form| form.is_post && is_end(form));
+    let mut paths: Vec<_> = pages.values().filter(|page| ends(page).next().is_some()).collect();
+    // What a list offers to remove goes with what it is about.
+    let is_whole = |page: &Page| page.path.ends_with("/delete");
+    paths.sort_by_key(|page| (is_whole(page), Reverse(page.path.matches('/').count())));
+    for page in paths {
+        // What was deleted meanwhile is not offered any more.
+        for form in ends(&visitor.get(&page.path)) {
+            is_plain(&visitor.send_form(&form, &[]));
+        }
+    }
 }
 
 #[test]

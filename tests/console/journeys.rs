@@ -1,5 +1,8 @@
 //! What people do from the first link on, in a real browser, with scripts on and off.
 
+use serde_json::json;
+
+use crate::client::pick;
 use crate::server::{PASSWORD, Running};
 use crate::webdriver::{Browser, Driver, driver};
 
@@ -46,6 +49,14 @@ fn a_person_sets_the_server_up_and_signs_out() {
         browser.click("main button.primary");
         browser.shows("Today");
         assert_eq!(browser.url(), format!("{home}/o/acme"));
+        let api = server.api("ada@acme.test");
+        let organizations = api.get("/organizations").items();
+        assert_eq!(organizations.len(), 1);
+        assert_eq!(pick(&organizations[0], "slug name"), json!(["acme", "Acme"]));
+        let owner = &api.get("/organizations/members").items()[0];
+        let stored = pick(owner, "name email role");
+        assert_eq!(stored, json!(["Ada", "ada@acme.test", "owner"]));
+        assert_eq!(api.get("/auth/sessions").items().len(), 2);
         browser.click(".side form[action='/sign-out'] button");
         browser.shows("Sign in");
         // The page that was left is not shown again, although the browser has kept it.
@@ -55,6 +66,12 @@ fn a_person_sets_the_server_up_and_signs_out() {
         assert!(!browser.text().contains("Today"), "{}", browser.text());
         browser.open(&format!("{home}/o/acme"));
         browser.shows("E-mail address");
+        assert_eq!(api.get("/auth/sessions").items().len(), 1, "that of the API");
+        // The link says that it was used before six fields are filled.
+        browser.open(&link);
+        browser.shows("The setup link has been used, and there is no other.");
+        assert_eq!(browser.run("return document.querySelector('main form')"), json!(null));
+        assert_eq!(api.get("/organizations").items().len(), 1);
     });
 }
 
@@ -91,9 +108,17 @@ fn an_invited_person_joins_once_from_the_link() {
         join(&ben);
         ben.shows("You are a member now.");
         ben.shows("Today");
+        let stored = || {
+            let members = server.ada().get("/organizations/members").items();
+            let of_ben = members.iter().filter(|member| member["email"] == "ben@acme.test");
+            of_ben.map(|member| pick(member, "name role emailVerified")).collect::<Vec<_>>()
+        };
+        assert_eq!(stored(), [json!(["Ben", "member", false])]);
+        assert!(server.ada().get("/organizations/invitations").items().is_empty());
         let other = driver.browser(390, 844, scripts);
         look(&other);
         other.shows("There is no such invitation");
+        assert_eq!(stored(), [json!(["Ben", "member", false])]);
     });
 }
 
@@ -118,12 +143,17 @@ fn a_prompt_with_a_mistake_is_mended_and_published() {
         browser.click("button[value=publish]");
         browser.shows("Check what you entered");
         browser.shows("Line 2, column 1");
-        assert_eq!(browser.value("#f-source"), "Hello {{WHO}}.\n{{ import \"tone\" }}");
+        let text = "Hello {{WHO}}.\n{{ import \"tone\" }}";
+        assert_eq!(browser.value("#f-source"), text);
+        assert!(server.ada().get("/registries/artifacts?registryRef=main").items().is_empty());
         server.publish("promptlet", "tone", "1.0.0", "Be brief.");
         browser.click("button[value=check]");
         browser.shows("Policies accept it");
         browser.click("button[value=publish]");
         browser.shows("The version was published.");
+        let path = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
+        let stored = server.ada().get(path).ok();
+        assert_eq!(pick(&stored, "source version"), json!([text, "1.0.0"]));
         browser.fill("[name='v.WHO']", "you");
         browser.click(".preview button");
         browser.shows("Hello you.");
@@ -154,10 +184,13 @@ fn unsent_text_is_kept_by_the_browser_until_signing_out() {
     browser.click("button[value=draft]");
     browser.shows("Not found");
     assert_eq!(kept(), 1);
+    let drafts = "/prompts/notes/drafts?registryRef=main&artifactType=prompt";
+    assert!(server.ada().get(drafts).items().is_empty());
     browser.open(&editor);
     browser.click("form[data-draft] > button");
     assert_eq!(browser.value("#f-source"), "Not sent.");
     browser.click("button[value=draft]");
     browser.shows("The draft was saved.");
     assert_eq!(kept(), 0);
+    assert_eq!(server.ada().get(drafts).items()[0]["body"], "Not sent.");
 }

@@ -1,4 +1,5 @@
-//! What of the API the pages offer: all but what is named here, with its reason.
+//! What of the API the pages offer: all but what is named here, with its reason. Whether they call it is
+//! seen in `called.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +7,7 @@ use std::path::Path;
 use roadstead::resources;
 
 /// The routes that each file of the console calls.
-const OFFERED: &[(&str, &[&str])] = &[
+pub const OFFERED: &[(&str, &[&str])] = &[
     ("access.rs", &["GET /access/explain"]),
     (
         "account.rs",
@@ -170,7 +171,6 @@ const OFFERED: &[(&str, &[&str])] = &[
             "POST /prompts/{promptName}/drafts",
             "GET /prompts/{promptName}/drafts/{draftId}",
             "DELETE /prompts/{promptName}/drafts/{draftId}",
-            "POST /prompts/{promptName}/drafts/{draftId}/publish",
         ],
     ),
     (
@@ -230,7 +230,6 @@ const OFFERED: &[(&str, &[&str])] = &[
             "POST /teams/{teamId}/messages",
             "GET /teams/{teamId}/messages/{messageId}",
             "PATCH /teams/{teamId}/messages/{messageId}",
-            "POST /teams/{teamId}/inbox",
         ],
     ),
     ("invitations.rs", &["POST /auth/invitations/preview", "POST /auth/invitations/accept"]),
@@ -510,6 +509,11 @@ const OTHERS: &[(&str, &str)] = &[
     ("GET /prompts/inputs", "Plain files read all; a page is about one prompt."),
     ("POST /teams/{teamId}/agents/{agentId}/runs", "Agents report their runs."),
     ("POST /teams/{teamId}/approvals", "Agents ask; people decide."),
+    ("POST /teams/{teamId}/inbox", "Agents write to people, who answer them by messages."),
+    (
+        "POST /prompts/{promptName}/drafts/{draftId}/publish",
+        "The editor publishes what is in it, with its message, and deletes the draft of that version.",
+    ),
     ("POST /exchange/{orgSlug}/{teamSlug}/requests", "For agents outside."),
     ("GET /exchange/{orgSlug}/{teamSlug}/requests/{requestId}", "For agents outside."),
     ("GET /exchange/{orgSlug}/{teamSlug}/messages", "For agents outside."),

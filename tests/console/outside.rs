@@ -16,10 +16,21 @@ pub static SITES: LazyLock<Sites> = LazyLock::new(Sites::new);
 pub fn ask(server: &Running, team: &str, message: &str) -> (String, String) {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let domain = format!("partner-{}.test", NEXT.fetch_add(1, Ordering::Relaxed));
+    ask_as(server, team, message, ("scout", &domain))
+}
+
+/// The same with this name at this domain.
+pub fn ask_as(
+    server: &Running,
+    team: &str,
+    message: &str,
+    (name, domain): (&str, &str),
+) -> (String, String) {
     let key = NostrKey::new();
     let pubkey = key.pubkey();
-    SITES.serve(&domain, move |_| names("scout", &pubkey));
-    let handle = format!("scout@{domain}");
+    let handle = format!("{name}@{domain}");
+    let name = name.to_string();
+    SITES.serve(domain, move |_| names(&name, &pubkey));
     let path = format!("/exchange/acme/{team}/requests");
     let body: Value = json!({"handle": handle, "message": message});
     let bytes = body.to_string();

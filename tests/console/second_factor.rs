@@ -1,5 +1,8 @@
 //! The second factor: a journey without scripts, from turning it on to losing it.
 
+use serde_json::json;
+
+use crate::client::Caller;
 use crate::client::second_factor::code_of;
 use crate::server::{PASSWORD, Running};
 use crate::visitor::{Page, Visitor};
@@ -23,6 +26,19 @@ fn secret_on(page: &Page) -> String {
     between(page, "<dt>Key</dt><dd><code>", "</code>")[0].to_string()
 }
 
+/// The API with a key of Ada: her sessions end when one of them turns it on.
+fn with_key(server: &Running) -> Caller {
+    let key = server.ada().post("/api-keys", json!({"name": "look"})).ok();
+    server.anonymous().with_key(key["key"].as_str().unwrap())
+}
+
+/// Whether it is stored that somebody has one.
+fn is_on(api: &Caller, email: &str) -> bool {
+    let members = api.get("/organizations/members").items();
+    let found = members.iter().find(|member| member["email"] == email).unwrap();
+    found["secondFactor"].as_bool().unwrap()
+}
+
 /// Turns it on; returns the secret and the recovery codes.
 #[track_caller]
 fn turn_on(visitor: &Visitor) -> (String, Vec<String>) {
@@ -43,8 +59,10 @@ fn turn_on(visitor: &Visitor) -> (String, Vec<String>) {
 #[test]
 fn a_person_turns_it_on_signs_in_with_it_and_turns_it_off() {
     let server = Running::new();
-    let ada = server.signed_in("ada@acme.test");
+    let (ada, api) = (server.signed_in("ada@acme.test"), with_key(&server));
+    assert!(!is_on(&api, "ada@acme.test"));
     let (secret, codes) = turn_on(&ada);
+    assert!(is_on(&api, "ada@acme.test"));
 
     let visitor = server.visitor();
     let asked = visitor.get("/o/acme/prompts?type=prompt");
@@ -67,13 +85,14 @@ fn a_person_turns_it_on_signs_in_with_it_and_turns_it_off() {
     let off = press(&ada, &page, "off", &[("password", PASSWORD), ("code", &*codes[0])]);
     assert_eq!(off.location(), "/account");
     ada.get("/account").shows("Your second factor is off.");
+    assert!(!is_on(&api, "ada@acme.test"));
     server.signed_in("ada@acme.test").get("/o/acme").shows("Today");
 }
 
 #[test]
 fn a_wrong_password_and_a_wrong_code_turn_nothing_on_and_the_key_stays_on_the_page() {
     let server = Running::new();
-    let ada = server.signed_in("ada@acme.test");
+    let (ada, api) = (server.signed_in("ada@acme.test"), with_key(&server));
     let wrong = press(&ada, &ada.get(PATH), "begin", &[("password", "wrong horse battery")]);
     assert_eq!(wrong.status, 403);
     wrong.shows("The password is wrong");
@@ -85,14 +104,16 @@ fn a_wrong_password_and_a_wrong_code_turn_nothing_on_and_the_key_stays_on_the_pa
     wrong.shows("The code is wrong").shows(&secret);
     let other = press(&ada, &wrong, "confirm", &[("code", "1"), ("uri", "javascript:alert(1)")]);
     assert!(!other.text.contains("javascript:"), "{}", other.text);
+    assert!(!is_on(&api, "ada@acme.test"));
     let code = code_of(&secret, 0);
     press(&ada, &wrong, "confirm", &[("code", &*code)]).shows("They are not shown again.");
+    assert!(is_on(&api, "ada@acme.test"));
 }
 
 #[test]
 fn what_was_entered_when_a_session_ended_comes_along_past_the_code() {
     let server = Running::new();
-    let ada = server.signed_in("ada@acme.test");
+    let (ada, api) = (server.signed_in("ada@acme.test"), with_key(&server));
     let (secret, _) = turn_on(&ada);
     let form = ada.get("/o/acme/registries/new");
     let page = ada.get("/account");
@@ -106,6 +127,9 @@ fn what_was_entered_when_a_session_ended_comes_along_past_the_code() {
     let resumed = ada.send(&step, "/sign-in", &[("code", &*code)]);
     resumed.shows("What you had entered is below");
     assert_eq!(resumed.field("/o/acme/registries/new", "name"), "Kept");
+    assert!(api.get("/registries").items().is_empty(), "nothing is sent by itself");
+    ada.submit(&resumed, "/o/acme/registries/new", &[]).shows("The registry was created.");
+    assert_eq!(api.get("/registries").items()[0]["slug"], "kept");
 }
 
 #[test]
@@ -113,6 +137,7 @@ fn an_owner_requires_one_and_an_admin_resets_one() {
     let server = Running::new();
     server.add("ben", "member");
     let (ada, ben) = (server.signed_in("ada@acme.test"), server.signed_in("ben@acme.test"));
+    let api = with_key(&server);
     let members = "/o/acme/settings/members";
     let page = ada.get(members);
     let refused = ada.send(&page, members, &[("action", "require")]);
@@ -129,6 +154,7 @@ fn an_owner_requires_one_and_an_admin_resets_one() {
     assert!(shut.links().contains(&PATH.to_string()));
     turn_on(&ben);
     assert_eq!(ben.get("/o/acme/prompts").status, 200);
+    assert!(is_on(&api, "ben@acme.test"));
 
     let link = ada
         .get(members)
@@ -142,6 +168,7 @@ fn an_owner_requires_one_and_an_admin_resets_one() {
     let reset = ada.send(&of_ben, &path, &[("action", "second-factor")]);
     assert_eq!(reset.location(), path);
     ada.get(&path).shows("The second factor was reset.");
+    assert!(!is_on(&api, "ben@acme.test"));
     assert_eq!(ben.get("/o/acme/prompts").status, 403);
     ben.get("/account").shows("An admin has turned it off");
 }

@@ -1,5 +1,6 @@
 //! A server with an organization whose people have passwords.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
@@ -22,7 +23,7 @@ pub struct Running {
     pub store: Store,
     /// The token of Ada's session: sign-ins are limited.
     ada: OnceLock<String>,
-    _server: InProcess,
+    server: InProcess,
 }
 
 impl Running {
@@ -40,7 +41,7 @@ impl Running {
         let config = ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..config };
         let config = crate::outside::SITES.configure(config);
         let server = InProcess::serve(store.clone(), "127.0.0.1:0", config);
-        Running { address: server.address, store, ada: OnceLock::new(), _server: server }
+        Running { address: server.address, store, ada: OnceLock::new(), server }
     }
 
     /// The token of its setup link.
@@ -65,6 +66,11 @@ impl Running {
         let session = running.anonymous().ask("POST", "/setup").json(&setup).send().ok();
         running.ada.get_or_init(|| session["token"].as_str().unwrap().into());
         running
+    }
+
+    /// The routes that its pages have called.
+    pub fn calls(&self) -> BTreeSet<String> {
+        self.server.calls()
     }
 
     /// The API without a credential.

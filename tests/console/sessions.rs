@@ -1,13 +1,25 @@
 //! From the first link on: setting up, signing in and out, invitations, one's account.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::client::{Reply, eventually};
+use crate::client::{Caller, Reply, eventually, pick};
 use crate::server::{PASSWORD, Running};
 
 fn cookie(reply: &Reply, part: &str) -> Option<String> {
     let cookies = reply.headers.iter().filter(|(name, _)| name == "set-cookie");
     cookies.map(|(_, value)| value.clone()).find(|value| value.contains(part))
+}
+
+/// The names and roles of the members that are stored, newest first.
+fn roles(api: &Caller) -> Vec<Value> {
+    let members = api.get("/organizations/members").items();
+    members.iter().map(|member| pick(member, "name role")).collect()
+}
+
+/// The status of signing in with this password.
+fn try_password(server: &Running, email: &str, password: &str) -> u16 {
+    let body = json!({"email": email, "password": password});
+    server.anonymous().ask("POST", "/auth/sign-in").json(&body).send().status
 }
 
 #[test]
@@ -40,6 +52,13 @@ fn a_server_is_set_up_with_the_pasted_link() {
     // Once.
     assert_eq!(server.visitor().send(&page, "/setup", &good).status, 200, "of another visitor");
     assert_eq!(late.send(&kept, "/setup", &good).status, 404);
+    let api = server.api("ada@acme.test");
+    let stored = api.get("/organizations").items();
+    assert_eq!(stored.len(), 1);
+    assert_eq!(pick(&stored[0], "slug name"), json!(["acme", "Acme"]));
+    let members = api.get("/organizations/members").items();
+    assert_eq!(members.len(), 1);
+    assert_eq!(pick(&members[0], "name email role"), json!(["Ada", "ada@acme.test", "owner"]));
     // The link says so before six fields are filled.
     late.get("/setup").shows("This server is set up").hides("Setup link");
 }
@@ -168,6 +187,7 @@ fn an_invited_person_joins_once() {
     let fields = [("link", &*token), ("name", "Ben"), ("password", PASSWORD)];
     let home = ben.submit(&page, "/invitations", &fields);
     home.shows("Welcome").shows("Acme");
+    assert_eq!(roles(&server.ada()), [json!(["Ben", "member"]), json!(["Ada", "owner"])]);
     let other = server.visitor();
     let page = other.get("/invitations");
     for more in [&[][..], &[("action", "look")]] {
@@ -177,6 +197,7 @@ fn an_invited_person_joins_once() {
     }
     let again = other.send(&page, "/invitations", &fields);
     again.shows("There is no such invitation");
+    assert_eq!(roles(&server.ada()), [json!(["Ben", "member"]), json!(["Ada", "owner"])]);
 }
 
 #[test]
@@ -193,8 +214,11 @@ fn someone_with_an_account_joins_another_organization_in_their_session() {
     let ada = server.signed_in("ada@acme.test");
     let page = ada.get("/invitations");
     page.shows("You are signed in as ada@acme.test");
+    assert_eq!(roles(&globex).len(), 1);
     let fields = [("link", made["token"].as_str().unwrap())];
     ada.submit(&page, "/invitations", &fields).shows("Globex");
+    let stored = roles(&globex);
+    assert!(stored.len() == 2 && stored.contains(&json!(["Ada", "member"])), "{stored:?}");
 }
 
 #[test]
@@ -208,6 +232,8 @@ fn a_person_sees_and_ends_their_sessions_and_changes_their_password() {
     let refused = ada.send(&named, "/account", &[("name", "")]);
     assert_eq!(refused.status, 400);
     refused.shows("Must not be empty.");
+    let stored = server.ada().get("/auth/user").ok()["name"].clone();
+    assert_eq!(stored, "Ada Lovelace");
     let ended = ada.submit(&named, "/account/sessions/end", &[]);
     ended.shows("The session was signed out.");
     assert_eq!(other.get("/account").status, 303);
@@ -221,6 +247,8 @@ fn a_person_sees_and_ends_their_sessions_and_changes_their_password() {
     let fields = [("currentPassword", PASSWORD), ("newPassword", "another battery staple")];
     ada.submit(&wrong, "/account/password", &fields).shows("Your password was changed");
     assert_eq!(other.get("/account").status, 303);
+    assert_eq!(try_password(&server, "ada@acme.test", PASSWORD), 401);
+    assert_eq!(try_password(&server, "ada@acme.test", "another battery staple"), 200);
 }
 
 #[test]
@@ -266,10 +294,12 @@ fn a_link_sets_a_new_password_once() {
     let page = visitor.get("/reset-password");
     let short = [("link", &*token), ("newPassword", "short")];
     visitor.send(&page, "/reset-password", &short).shows("12");
+    assert_eq!(try_password(&server, "ben@acme.test", PASSWORD), 200);
     let fields = [("link", &*token), ("newPassword", "another long password")];
     visitor.submit(&page, "/reset-password", &fields).shows("Sign in");
     let again = visitor.send(&page, "/reset-password", &fields);
     assert_eq!(again.status, 404);
+    assert_eq!(try_password(&server, "ben@acme.test", PASSWORD), 401);
     let page = visitor.get("/sign-in");
     let fields = [("email", "ben@acme.test"), ("password", "another long password")];
     visitor.submit(&page, "/sign-in", &fields).shows("Acme");

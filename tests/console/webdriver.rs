@@ -138,7 +138,13 @@ impl Browser<'_> {
     /// Grants an origin a permission that the browser asks people for.
     #[track_caller]
     pub fn permit(&self, permission: &str, origin: &str) {
-        let params = json!({"permissions": [permission], "origin": origin});
+        self.permit_all(&[permission], origin);
+    }
+
+    /// Grants an origin these permissions, and no others.
+    #[track_caller]
+    pub fn permit_all(&self, permissions: &[&str], origin: &str) {
+        let params = json!({"permissions": permissions, "origin": origin});
         let grant = json!({"cmd": "Browser.grantPermissions", "params": params});
         self.ask("POST", "/goog/cdp/execute", Some(&grant)).unwrap();
     }

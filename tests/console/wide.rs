@@ -1,13 +1,20 @@
 //! Nothing scrolls sideways but what is meant to, at any width and with the longest names that the API
 //! takes, none of which has a blank.
 
+use std::sync::Arc;
+
+use roadstead::app::ServerConfig;
+use roadstead::console::FirstVisit;
 use serde_json::json;
 
 use crate::accessibility::kinds;
+use crate::client::nostr::NostrKey;
 use crate::crawl;
 use crate::filled;
 use crate::journeys::sign_in;
-use crate::server::Running;
+use crate::outside;
+use crate::receiver::{Receiver, json_response};
+use crate::server::{PASSWORD, Running};
 use crate::webdriver::{Browser, driver};
 
 /// The widths of a telephone, of a window at a zoom of 200 %, and of a screen.
@@ -86,6 +93,19 @@ fn fill_prompts(server: &Running) {
     let draft = json!({"registryRef": slug(), "artifactType": "prompt", "draftVersion": "2.0.0",
         "body": text, "metadata": {long(200): long(200)}});
     api.post(&format!("/prompts/{name}/drafts"), draft).ok();
+    let tags = json!({"registryRef": slug(), "promptName": name, "tags": [long(64)]});
+    api.patch("/registries/artifacts", tags).ok();
+    let input = json!({"registryRef": slug(), "name": slug(), "variables": {&name: text},
+        "message": text, "expect": {"contains": [text]}});
+    api.post(&format!("/prompts/{name}/inputs"), input).ok();
+    let me = api.get("/auth/session").ok()["user"]["id"].clone();
+    let gated = "g".repeat(64);
+    let protection = json!({"minRole": "member", "userIds": [me],
+        "approvals": {"approverIds": [me]}});
+    api.put(&format!("/registries/{}/protected-labels/{gated}", slug()), protection).ok();
+    let change = json!({"registryRef": slug(), "promptName": name, "label": gated,
+        "version": VERSION});
+    api.patch("/registries/artifacts/labels", change).ok();
 }
 
 /// Agents and where they are deployed: to one environment that asks for approval, and one that does not.
@@ -97,9 +117,9 @@ fn fill_agents(server: &Running) {
     let fleet = api.post("/fleets", fleet).id();
     let draft = json!({"registryRef": format!("acme/{}", slug()), "promptName": name,
         "promptVersion": VERSION, "model": long(200), "provider": long(200),
-        "variables": {&name: text}, "providerConfig": {long(200): long(200)}});
+        "variables": {&name: text}, "providerConfig": {long(500): long(200)}});
     let agent = json!({"stableKey": slug(), "name": long(200), "description": text,
-        "fleetId": fleet, "draft": draft});
+        "fleetId": fleet, "draft": draft, "tags": [long(64)]});
     api.post("/agents", agent).ok();
     let versions = format!("/agents/{}/versions", slug());
     api.post(&versions, json!({"message": text})).ok();
@@ -125,7 +145,8 @@ fn fill_agents(server: &Running) {
     let beat = json!({"environment": "plain", "hash": long(200), "error": text});
     api.post(&format!("/agents/{}/heartbeat", slug()), beat).ok();
     let tool = json!({"name": long(200), "type": slug(), "version": VERSION, "description": text,
-        "prompt": text, "providerConfig": {long(200): long(200)}, "message": text});
+        "prompt": text, "providerConfig": {long(500): long(200)}, "message": text,
+        "tags": [long(64)]});
     api.post("/tools", tool).ok();
 }
 
@@ -159,6 +180,13 @@ fn fill_team(server: &Running) {
     let price = json!({"inputUsd": 1.25, "outputUsd": 10, "cachedUsd": 0.125});
     api.put(&format!("/model-prices/{}", long(128)), price).ok();
     api.post("/organizations/domains", json!({"domain": domain()})).ok();
+    let listing = json!({"stableKey": slug(), "handle": format!("{}@{}", slug(), domain()),
+        "pubkey": NostrKey::new().pubkey(), "displayName": long(200), "description": text,
+        "skills": [long(64)]});
+    api.post("/agent-index/listings", listing).ok();
+    // One whose domain no rule blocks.
+    let elsewhere = domain().replace('w', "v");
+    outside::ask_as(server, &slug(), &text, (&slug(), &elsewhere));
     // An address has at most 254 characters.
     server.invite(&format!("{}@{}", "w".repeat(50), domain()), "member");
 }
@@ -176,6 +204,71 @@ pub fn look(browser: &Browser, path: &str, all: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// A model that says as much as fits on no line.
+fn model() -> Receiver {
+    Receiver::responding(|_| {
+        let said = json!({"model": long(128), "choices": [{"message": {"content": long(500)}}],
+            "usage": {"prompt_tokens": 31, "completion_tokens": 42}});
+        json_response(200, &said)
+    })
+}
+
+/// Compares the versions of the prompt on its input.
+fn compare(server: &Running, browser: &Browser) {
+    let model = model();
+    let provider = json!({"name": long(200), "provider": "custom", "baseUrl": model.url,
+        "config": {"model": long(128)}});
+    let provider = server.ada().post("/llm-providers", provider).id();
+    let prompt = format!("/o/acme/prompts/{}/{}", slug(), long(128));
+    browser.open(&format!("http://{}{prompt}/compare-inputs", server.address));
+    browser.fill("#f-left", "1.0.0");
+    browser.fill("#f-right", VERSION);
+    browser.click(&format!("#f-llmProviderId option[value='{provider}']"));
+    browser.click("main button.primary");
+    browser.shows("0 worse, ");
+    browser.click("#s-compared ~ table summary");
+}
+
+/// Shows what has changed since a form was opened.
+fn conflict(server: &Running, browser: &Browser) {
+    let fleet = server.ada().get("/fleets").items()[0]["id"].clone();
+    let fleet = fleet.as_str().unwrap();
+    browser.open(&format!("http://{}/o/acme/fleets/{fleet}", server.address));
+    browser.fill("#f-description", &"V".repeat(500));
+    let theirs = json!({"name": "V".repeat(200), "description": "U".repeat(500)});
+    server.ada().patch(&format!("/fleets/{fleet}"), theirs).ok();
+    browser.click("main button.primary");
+    browser.shows("It has changed since you opened it");
+}
+
+/// What is answered to forms: a plan, a comparison, a conflict, and signing in with what was entered.
+fn look_at_answers(server: &Running, browser: &Browser, all: &mut Vec<String>) {
+    let home = format!("http://{}/o/acme", server.address);
+    // Wide, so that nothing that is pressed is out of sight.
+    browser.resize(1280, 900);
+    browser.open(&format!("{home}/deployments/new?agent={0}&environment={0}", slug()));
+    browser.click("button[value=preview]");
+    browser.shows("Deploy exactly this");
+    look(browser, "what a deployment changes", all);
+    compare(server, browser);
+    look(browser, "inputs that are compared", all);
+    conflict(server, browser);
+    look(browser, "a conflict", all);
+    browser.open(&format!("{home}/new/team"));
+    browser.fill("#f-name", &long(200));
+    browser.fill("#f-description", &long(500));
+    // All but that of this call.
+    server.ada().delete("/auth/sessions").ok();
+    browser.click("main button.primary");
+    browser.shows("Your session is over.");
+    look(browser, "a session that is over", all);
+    browser.fill("#f-email", "ada@acme.test");
+    browser.fill("#f-password", PASSWORD);
+    browser.click("main button.primary");
+    browser.shows("was not sent yet");
+    look(browser, "a form that is filled again", all);
 }
 
 #[test]
@@ -206,5 +299,46 @@ fn no_page_scrolls_sideways_with_the_longest_names() {
     browser.click("button[value=check]");
     browser.shows("Line 1, column 1");
     look(&browser, "a mistake", &mut all);
+    look_at_answers(&server, &browser, &mut all);
     assert!(all.is_empty(), "{} in {} pages:\n{}", all.len(), paths.len(), all.join("\n"));
+}
+
+#[test]
+fn no_page_for_who_is_not_signed_in_scrolls_sideways() {
+    let Some(driver) = driver() else { return };
+    let first_visit = Some(Arc::new(FirstVisit::default()));
+    let server = Running::with(ServerConfig { first_visit, ..ServerConfig::default() });
+    let api = server.ada();
+    api.patch("/auth/user", json!({"name": long(200)})).ok();
+    api.patch("/organizations", json!({"name": long(200)})).ok();
+    let token = server.invite(&format!("{}@{}", "w".repeat(50), domain()), "member");
+    let (bare, mut all) = (Running::bare(), Vec::new());
+    let browser = driver.browser(WIDTHS[0], 900, true);
+    let [home, bare] = [&server, &bare].map(|server| format!("http://{}", server.address));
+    for path in ["/setup", "/invitations", "/first-visit", "/reset-password", "/forgot-password"] {
+        browser.open(&format!("{home}{path}"));
+        look(&browser, path, &mut all);
+    }
+    browser.open(&format!("{home}/invitations#{token}"));
+    browser.shows(" invites ");
+    look(&browser, "an invitation", &mut all);
+    browser.fill("#f-name", &long(201));
+    browser.fill("#f-password", PASSWORD);
+    browser.click("main button.primary");
+    browser.shows("Check what you entered");
+    look(&browser, "an invitation that was refused", &mut all);
+    browser.open(&format!("{home}/first-visit#{}", long(200)));
+    browser.shows("Check what you entered");
+    look(&browser, "a link that was used", &mut all);
+    browser.open(&format!("{bare}/setup"));
+    browser.shows("Set up Roadstead");
+    look(&browser, "setting up", &mut all);
+    for field in ["link", "orgName", "slug", "name", "email", "password"] {
+        let text = if field == "email" { format!("a@{}", domain()) } else { long(200) };
+        browser.fill(&format!("#f-{field}"), &text);
+    }
+    browser.click("main button.primary");
+    browser.shows("Check what you entered");
+    look(&browser, "setting up, refused", &mut all);
+    assert!(all.is_empty(), "{}", all.join("\n"));
 }

@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use crate::client::eventually;
+use crate::client::{eventually, pick};
 use crate::journeys::{sign_in, with_and_without_scripts};
 use crate::outside;
 use crate::server::Running;
+use crate::webdriver::Browser;
 
 /// The key with an arrow to the right, in the words of WebDriver.
 const ARROW_RIGHT: &str = "\u{E014}";
@@ -81,8 +82,10 @@ fn a_task_is_moved_by_a_list_by_dragging_and_by_keys() {
 fn a_peer_is_refused_only_with_a_reason() {
     with_and_without_scripts(|driver, scripts| {
         let server = Running::new();
-        server.team("crew", "scribe");
+        let (team, _) = server.team("crew", "scribe");
         let (handle, id) = outside::ask(&server, "crew", "May I?");
+        let peer = format!("/teams/{team}/exchange/peers/{id}");
+        let stored = || pick(&server.ada().get(&peer).ok(), "handle state reason");
         let browser = driver.browser(1280, 800, scripts);
         sign_in(&browser, &server, "ada@acme.test");
         browser.click(&format!("a[href$='/peers/{id}']"));
@@ -91,12 +94,33 @@ fn a_peer_is_refused_only_with_a_reason() {
         browser.shows("Check what you entered");
         browser.shows("Reason ");
         assert_eq!(browser.run("return document.getElementById('f-reason').ariaInvalid"), "true");
+        assert_eq!(stored(), json!([handle, "pending", null]));
         browser.fill("#f-reason", "No surveys.");
         browser.click("button[value=refuse]");
         browser.shows("The outside agent was refused, and reads why.");
         browser.shows(&handle);
         browser.shows("No surveys.");
+        assert_eq!(stored(), json!([handle, "refused", "No surveys."]));
     });
+}
+
+/// Ben, who is asked, cannot decide about the job that Ada looks at, and reads why; then Ada vouches for him.
+fn vouched_for_before_he_decides(server: &Running, ada: &Browser, other: &Browser, ben: &str) {
+    let home = format!("http://{}/o/acme", server.address);
+    other.open(&home);
+    other.shows("You are asked to approve, and cannot yet");
+    other.click("#groups a[href*='/deployments/jobs/']");
+    other.shows("You cannot decide yet");
+    let buttons = "return document.querySelectorAll('button[value=approve]').length";
+    assert_eq!(other.run(buttons), 0);
+    let member = || server.ada().get(&format!("/organizations/members/{ben}")).ok();
+    assert_eq!(member()["emailVerified"], false);
+    ada.open(&format!("{home}/settings/members"));
+    ada.click(&format!("main a[href$='/settings/members/{ben}']"));
+    ada.shows("Nobody vouches for ben@acme.test here");
+    ada.click("button[value=vouch]");
+    ada.shows("This organization vouches for ben@acme.test.");
+    assert_eq!(member()["emailVerified"], true);
 }
 
 #[test]
@@ -106,24 +130,28 @@ fn a_deployment_is_previewed_approved_by_another_and_rolled_back() {
         server.add("ben", "member");
         let members = server.ada().get("/organizations/members").items();
         let ben = members.iter().find(|member| member["email"] == "ben@acme.test").unwrap();
-        let path = format!("/organizations/members/{}", ben["userId"].as_str().unwrap());
-        server.ada().patch(&path, json!({"emailVerified": true})).ok();
         let approvals = json!({"approverIds": [ben["userId"]], "preventSelfApproval": true});
         server.deployable(&["scribe"], approvals);
         let (ada, other) = (driver.browser(1280, 900, scripts), driver.browser(390, 844, scripts));
         sign_in(&ada, &server, "ada@acme.test");
         sign_in(&other, &server, "ben@acme.test");
         let home = format!("http://{}/o/acme", server.address);
-        let approve = |title: &str| {
+        let approve = |title: &str, job: &str| {
             other.open(&home);
             other.shows("Waits for your approval");
             other.click("#groups a[href*='/deployments/jobs/']");
             other.shows(title);
             other.click("button[value=approve]");
             other.shows("Your approval is recorded.");
+            let job = job.split('?').next().unwrap().rsplit('/').next().unwrap();
+            let path = format!("/agents/deployments/{job}/approvals");
+            let stored = server.ada().get(&path).items();
+            let decided = [&stored[0]["user"]["id"], &stored[0]["decision"]];
+            assert_eq!(decided, [&ben["userId"], &json!("approved")]);
         };
         for version in ["1.0.0", "1.1.0"] {
-            if version == "1.1.0" {
+            let is_first = version == "1.0.0";
+            if !is_first {
                 server.publish("prompt", "notes", version, "Good morning.");
             }
             ada.open(&format!("{home}/agents/scribe"));
@@ -131,23 +159,29 @@ fn a_deployment_is_previewed_approved_by_another_and_rolled_back() {
             ada.click("button[value=preview]");
             ada.shows("Needs approval");
             ada.shows("ben");
+            let warning = "Nobody of them can approve now, and 1 must.";
+            assert_eq!(ada.text().contains(warning), is_first, "{}", ada.text());
             ada.click("button[value=deploy]");
             ada.shows("The deployment was created.");
             ada.shows("Waits for approval");
             assert!(!ada.text().contains("This waits for your decision"));
-            approve(&format!("Deploy notes {version}"));
+            let job = ada.url();
+            if is_first {
+                let ben = ben["userId"].as_str().unwrap();
+                vouched_for_before_he_decides(&server, &ada, &other, ben);
+            }
+            approve(&format!("Deploy notes {version}"), &job);
             let is_live = |place: &serde_json::Value| place["live"]["version"] == version;
             eventually("it is live", || {
                 let places = server.ada().get("/agents/scribe/environments").items();
                 places.iter().any(is_live).then_some(())
             });
+            ada.open(&job);
         }
-        let job = ada.url();
-        ada.open(&job);
         ada.shows("Complete");
         ada.click("button[value=rollback]");
         ada.shows("This job brings the targets back");
-        approve("Deploy notes 1.0.0");
+        approve("Deploy notes 1.0.0", &ada.url());
         eventually("it is rolled back", || {
             let places = server.ada().get("/agents/scribe/environments").items();
             (places[0]["live"]["version"] == "1.0.0").then_some(())
