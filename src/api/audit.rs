@@ -43,6 +43,9 @@ pub const TABLES: &[TableInfo] = &[
 /// The retention of the entries.
 pub const SWEEPS: &[Sweep] = &[DELETE_EXPIRED];
 
+/// What the detail of an entry ends with where nothing has happened yet.
+pub const WAITS_FOR_APPROVAL: &str = "waits for approval";
+
 /// The signal that an entry is pending.
 pub const AUDITED: Uuid = Uuid::from_u128(0x0b0a_2026_0000_7000_8000_0000_0000_0002);
 

@@ -96,8 +96,6 @@ pub struct PendingCalls {
     pub for_holder: bool,
     /// The time for all calls, if that is less than the operation may take.
     pub within: Option<Duration>,
-    /// Whether the operation makes many long calls, one after another.
-    pub is_long: bool,
     /// Whose turn the calls take.
     pub turn: Option<Lane>,
 }
@@ -149,11 +147,6 @@ impl Calls {
     /// effect once one was made.
     pub fn within(&mut self, time: Duration) {
         self.asked.within = Some(time);
-    }
-
-    /// Takes a slot of those that are for many long calls, and keeps it to the end.
-    pub fn take_long(&mut self) {
-        self.asked.is_long = true;
     }
 
     /// Makes the calls of this run in a turn that one request has at a time. When its turn comes the

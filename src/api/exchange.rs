@@ -1,11 +1,13 @@
 //! Answers of other servers that are passed on as they come: what is called, what is made of each piece,
 //! and what is answered at the end. An [`Exchange`] is a value without I/O; the executor makes its calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::batch::{AnyBatch, encoded};
 use super::output::{Output, ResourceRef};
 use super::request::Principal;
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::outside::{Call, Failure, Pauses, Response};
 use crate::store::{Lane, View};
 
@@ -65,15 +67,14 @@ impl<E: Exchange> AnyExchange for E {
     }
     fn conclude(&self, view: &View, took: Duration) -> Result<Vec<u8>> {
         let answer = Exchange::conclude(self, view, took)?;
-        let json = serde_json::to_vec(&answer);
-        json.map_err(|e| Error::internal(format!("an answer cannot be written: {e}")))
+        encoded(&answer)
     }
     fn audited(&self) -> ResourceRef {
         Exchange::audited(self)
     }
 }
 
-/// What an operation prepares.
+/// An exchange, as an operation prepares it.
 pub struct Prepared<E> {
     pub exchange: E,
     /// What stands for the server that is called: only so many call it at a time.
@@ -82,12 +83,46 @@ pub struct Prepared<E> {
     pub pauses: Pauses,
 }
 
-/// An operation that passes on an answer as it comes.
+/// A batch, as an operation prepares it.
+pub struct PreparedBatch<B> {
+    pub batch: B,
+    /// What stands for the server that is called, as of an exchange.
+    pub server: Lane,
+    /// The time for all calls.
+    pub time: Duration,
+}
+
+/// What an operation has called.
+pub enum StreamWork {
+    /// Calls whose answers are passed on piece by piece; for so long nothing may come.
+    Exchange(Box<dyn AnyExchange>, Pauses),
+    Batch {
+        batch: Arc<dyn AnyBatch>,
+        /// The time for all calls.
+        time: Duration,
+        /// The name of the event of a thing.
+        event: &'static str,
+    },
+}
+
+impl StreamWork {
+    /// See [`Exchange::audited`].
+    ///
+    /// # Errors
+    /// 500 if a batch has panicked.
+    pub fn audited(&self) -> Result<ResourceRef> {
+        match self {
+            StreamWork::Exchange(exchange, _) => Ok(exchange.audited()),
+            StreamWork::Batch { batch, .. } => batch.audited(),
+        }
+    }
+}
+
+/// An operation that passes on answers as they come.
 pub struct StreamAction {
     /// Reads what is to be done, with the rights of the caller.
     pub prepare: BoundPrepare,
 }
 
-/// What prepares an exchange.
-pub type BoundPrepare =
-    Box<dyn Fn(&View, &Principal) -> Result<Prepared<Box<dyn AnyExchange>>> + Send + Sync>;
+/// What prepares it, and says what stands for the server that is called.
+pub type BoundPrepare = Box<dyn Fn(&View, &Principal) -> Result<(StreamWork, Lane)> + Send + Sync>;

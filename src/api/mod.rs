@@ -2,6 +2,7 @@
 //! for a caller.
 
 mod action;
+mod batch;
 mod calls;
 mod exchange;
 pub mod execute;
@@ -34,9 +35,10 @@ pub use action::{
     Followed, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage, WaitAction,
     WatchAction,
 };
+pub use batch::Batch;
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
-pub use exchange::{AnyExchange, Exchange, Heard, Prepared, StreamAction};
+pub use exchange::{AnyExchange, Exchange, Heard, Prepared, PreparedBatch, StreamAction};
 pub use org_source::{OrgHint, OrgResolver, OrgSlugMode, OrgSource, OutsideAccess, ResolvedOrg};
 pub use output::{Deleted, Empty, EncodedOutput, Output, PeerRef, ResourceRef};
 pub use public_document::{PublicDocument, PublicRequest, public_url_required};

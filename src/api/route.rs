@@ -76,8 +76,6 @@ pub struct Route {
     pub no_replay: bool,
     /// Whether what it writes leaves no audit entry: reports of machines, several a minute each.
     pub unaudited: bool,
-    /// Whether it leaves an audit entry although it changes nothing: what was sent to others.
-    pub always_audited: bool,
     /// Whether it may be called before the server is set up. Its first success ends that state.
     pub open_before_setup: bool,
     /// Whether it takes much processor time however small its requests are: it runs in the turn of its
@@ -117,7 +115,6 @@ impl Route {
             org_source,
             no_replay: false,
             unaudited: false,
-            always_audited: false,
             open_before_setup: false,
             costly: false,
             costly_with: None,
@@ -255,12 +252,6 @@ impl Route {
         self
     }
 
-    /// Leaves an audit entry although it changes nothing.
-    pub fn always_audited(mut self) -> Self {
-        self.always_audited = true;
-        self
-    }
-
     /// Allows calls before the server is set up; the first success ends that state.
     pub fn open_before_setup(mut self) -> Self {
         self.open_before_setup = true;
@@ -311,6 +302,11 @@ impl Route {
     /// Whether it takes an `Idempotency-Key`.
     pub fn is_idempotent(&self) -> bool {
         self.method == Method::Post && !self.no_replay
+    }
+
+    /// Whether a client that goes away ends it: it waits, or asks others on and on.
+    pub fn may_be_given_up(&self) -> bool {
+        self.waits() || self.operation.shape.streams()
     }
 
     /// Whether it changes anything.

@@ -15,7 +15,6 @@ use crate::base::Result;
 
 /// So many are offered at once.
 const OFFERED: usize = 20;
-const LIMIT: &str = "20";
 /// The longest text that the API looks for, in characters.
 const MAX_TEXT: usize = 100;
 /// Versions are looked through so far.
@@ -156,7 +155,8 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     if text.is_empty() {
         return newest(visit, wanted).await;
     }
-    let mut query = vec![("q", text.as_str()), ("kind", kind.name()), ("count", LIMIT)];
+    let count = OFFERED.to_string();
+    let mut query = vec![("q", text.as_str()), ("kind", kind.name()), ("count", count.as_str())];
     query.push(hits::BY_NAME);
     let within = parts(registry).1;
     query.extend((kind.is_artifact() && !within.is_empty()).then_some(("within", within)));
@@ -176,7 +176,8 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
 async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let Wanted { kind, registry, text, .. } = *wanted;
     let (path, value, label) = kind.list();
-    let mut query = vec![("limit", LIMIT)];
+    let limit = OFFERED.to_string();
+    let mut query = vec![("limit", limit.as_str())];
     if kind.is_artifact() {
         if registry.is_empty() {
             return Ok(Vec::new());

@@ -398,7 +398,7 @@ pub fn words(text: &str) -> Vec<&str> {
 }
 
 /// The lines of a text that have something.
-fn lines(text: &str) -> Vec<&str> {
+pub fn lines(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.trim().is_empty()).collect()
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::base::lines;
 
 /// Names that contain one of these hold secrets, which are never shown again.
@@ -10,6 +12,9 @@ const SECRET: [&str; 4] = ["password", "secret", "token", "apikey"];
 
 /// What the name of a field begins with in which what fits in another one can be picked.
 const PICK: &str = "pick.";
+
+/// What the names of the fields with values of variables begin with.
+const VARIABLE: &str = "v.";
 
 /// Fields with their values, in the order in which they were sent. A name may be there repeatedly.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +47,23 @@ impl Fields {
     /// The value of a field without blanks around it; `None` if that is empty.
     pub fn some(&self, name: &str) -> Option<&str> {
         self.sent(name).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// The values of all fields of this name.
+    pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// What was entered for variables of a prompt (`ui::values`), by name.
+    pub fn variables(&self) -> Fields {
+        self.below(VARIABLE)
+    }
+
+    /// The same as JSON, without those that are empty.
+    pub fn filled_variables(&self) -> Map<String, Value> {
+        let entered = self.variables();
+        let filled = entered.pairs().filter(|(_, value)| !value.is_empty());
+        filled.map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// Whether there are none.

@@ -230,12 +230,25 @@ impl Frame {
 
     /// The path of the next page of a list: this one with its filters, from a cursor on.
     pub fn next_page(&self, cursor: &str) -> String {
-        let is_filter = |(name, value): &(&str, &str)| *name != "cursor" && !value.is_empty();
+        self.from_on("cursor", cursor)
+    }
+
+    /// Whether the list of the page is in the opposite order.
+    pub fn is_reversed(&self) -> bool {
+        self.query.get(REVERSED.0) == REVERSED.1
+    }
+
+    /// The path of this page with its filters and its list in the other order, from the beginning on.
+    pub fn turned(&self) -> String {
+        let is_filter = |(name, value): &(&str, &str)| {
+            !["cursor", REVERSED.0].contains(name) && !value.is_empty()
+        };
+        let order = Some(REVERSED).filter(|_| !self.is_reversed());
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(self.query.pairs().filter(is_filter))
-            .append_pair("cursor", cursor)
+            .extend_pairs(order)
             .finish();
-        format!("{}?{query}", self.path)
+        if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) }
     }
 
     /// Whether the list of the page is in the opposite order.
@@ -258,10 +271,15 @@ impl Frame {
 
     /// This page with its filters, from an offset on.
     pub fn page_at(&self, offset: impl std::fmt::Display) -> String {
-        let is_filter = |(name, value): &(&str, &str)| *name != "offset" && !value.is_empty();
+        self.from_on("offset", &offset.to_string())
+    }
+
+    /// This page with its filters, and this parameter.
+    fn from_on(&self, parameter: &str, value: &str) -> String {
+        let is_filter = |(name, value): &(&str, &str)| *name != parameter && !value.is_empty();
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(self.query.pairs().filter(is_filter))
-            .append_pair("offset", &offset.to_string())
+            .append_pair(parameter, value)
             .finish();
         format!("{}?{query}", self.path)
     }

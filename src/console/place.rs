@@ -153,6 +153,34 @@ pub async fn environments(api: &Api) -> Result<Vec<(String, String)>> {
     Ok(all.items.into_iter().map(|one| (one.slug, one.name)).collect())
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LlmProvider {
+    id: String,
+    name: String,
+    is_default: bool,
+}
+
+/// The LLM providers, the default one first: ids and names.
+///
+/// # Errors
+/// Those of the route.
+pub async fn llm_providers(api: &Api) -> Result<Vec<(String, String)>> {
+    let mut all: Vec<LlmProvider> = api.items("/llm-providers", &[]).await?;
+    all.sort_by_key(|one| !one.is_default);
+    Ok(all.into_iter().map(|one| (one.id, one.name)).collect())
+}
+
+/// The same, after the choice of none, which is that of the default one.
+///
+/// # Errors
+/// Those of the route.
+pub async fn llm_providers_or_default(api: &Api) -> Result<Vec<(String, String)>> {
+    let mut all = llm_providers(api).await?;
+    all.insert(0, (String::new(), "The default one".to_string()));
+    Ok(all)
+}
+
 /// The names of an organization's members.
 #[derive(Default)]
 pub struct People(BTreeMap<String, String>);

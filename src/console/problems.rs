@@ -132,6 +132,13 @@ pub fn sentence(message: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
+/// A refusal as one sentence, its problems included.
+pub fn told(error: &Error) -> String {
+    let problems = error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message));
+    let problems: Vec<_> = problems.collect();
+    sentence(&if problems.is_empty() { error.message().into() } else { problems.join("; ") })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,13 +6,13 @@
 
 pub mod script;
 
-use crate::{api, app, auth, cli, console, http, mcp, store};
+use crate::{api, app, auth, cli, console, http, mcp, resources, store};
 
 /// A function that any bytes may be given to.
 pub type Target = fn(&[u8]);
 
 /// The targets by name, that of the target of `cargo fuzz` and of its corpus.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("map", store::engine::fuzzing::map),
     ("record", store::engine::fuzzing::record),
     ("replay", store::engine::fuzzing::replay),
@@ -23,6 +23,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("backup", app::backup::fuzzing::backup),
     ("event", auth::nostr::fuzzing::event),
     ("markdown", console::fuzzing::markdown),
+    ("stream", resources::fuzzing::stream),
 ];
 
 /// Cursors of the API, and those of the Model Context Protocol.

@@ -146,3 +146,8 @@ fn each_target_is_one_of_cargo_fuzz() {
     }
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
 }
+
+#[test]
+fn a_stream_of_a_model_is_the_same_answer_wherever_its_pieces_end() {
+    holds("stream");
+}

@@ -105,11 +105,8 @@ async fn send_text(mut text: TextStream, events: Events) {
                 let data = json!({"text": text});
                 (Bytes::from(format!("event: delta\ndata: {data}\n\n")), false)
             }
-            Ok(Some(StreamEvent::Done(answer))) => {
-                // JSON without line breaks.
-                let data = String::from_utf8_lossy(&answer);
-                (Bytes::from(format!("event: done\ndata: {data}\n\n")), true)
-            }
+            Ok(Some(StreamEvent::Item(name, item))) => (json_frame(name, &item), false),
+            Ok(Some(StreamEvent::Done(answer))) => (json_frame("done", &answer), true),
             Ok(Some(StreamEvent::Failed(error))) => (last_frame(&error), true),
         };
         if events.send_timeout(Ok(frame), MAX_TEXT_STALL).await.is_err() || is_last {
@@ -137,6 +134,12 @@ fn first_frame(begin: Option<&str>) -> Bytes {
 
 fn frame(event: &str, taken: &TakenItem) -> Bytes {
     Bytes::from(format!("event: {event}\nid: {}\ndata: {}\n\n", taken.id, taken.json))
+}
+
+/// An event of JSON without line breaks.
+fn json_frame(event: &str, json: &[u8]) -> Bytes {
+    let frame = [b"event: ", event.as_bytes(), b"\ndata: ", json, b"\n\n"];
+    Bytes::from(frame.concat())
 }
 
 /// The last event of a stream that ends with an error: the credential was revoked, or the resource

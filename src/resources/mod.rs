@@ -30,6 +30,9 @@ mod search;
 mod waiting;
 mod system;
 
+#[cfg(any(test, fuzzing))]
+pub use llm_providers::fuzzing;
+
 #[cfg(test)]
 mod testing;
 

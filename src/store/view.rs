@@ -41,6 +41,15 @@ impl<'a> View<'a> {
         self.org
     }
 
+    /// Charges work that holds so many bytes to the budget of the attempt, as if they were read: what takes
+    /// long is done in the turn of its organization, and neither on the writer nor beside requests.
+    ///
+    /// # Errors
+    /// 413 if it is too much for a transaction.
+    pub fn charge(&self, bytes: usize) -> Result<()> {
+        self.reader.charge_read(bytes)
+    }
+
     /// Returns the installation's keys.
     pub fn keys(&self) -> &'a Keys {
         self.keys

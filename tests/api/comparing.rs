@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::client::{pick, raw};
+use crate::client::{Connection, eventually, pick, raw};
 use crate::fixture::{Fixture, Running, config};
 use crate::inputs::{acme, body, compare, create, echo};
 use crate::llm_providers::connected;
@@ -54,12 +54,16 @@ fn equal_texts_are_one_call_that_costs_once_and_are_in_the_audit_log() {
         compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hello."}})).ok();
     assert_eq!(pick(&compared, "same stopped costUsd"), json!([12, null, 0.18]));
     assert_eq!(model.arrived().len(), 12);
-    let entries = acme.audited();
-    assert!(entries.iter().any(|entry| entry.action == "prompt.compare"), "it was sent to others");
+    let entries = acme.owner.get("/audit-logs?action=prompt.compare").items();
+    let detail = |at: usize| entries[at]["resource"]["detail"].as_str().unwrap();
+    assert_eq!(entries.len(), 2, "what begins, and what came of it");
+    let sent = format!(" on inputs, LLM provider Ours ({provider})");
+    assert!(detail(1).ends_with(&format!("{sent}, to begin")), "{}", detail(1));
+    assert!(detail(0).ends_with(&format!("{sent}, 12 of 12 inputs")), "{}", detail(0));
 }
 
 #[test]
-fn what_was_answered_when_judges_cost_too_much_is_shown_and_counted() {
+fn what_is_under_way_when_it_costs_too_much_is_ended_shown_and_counted() {
     let acme = acme();
     let say = |sent: &Value| match last(sent) {
         asked if asked.contains("Is it kind?") => r#"{"pass": true}"#.to_string(),
@@ -70,14 +74,15 @@ fn what_was_answered_when_judges_cost_too_much_is_shown_and_counted() {
     publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
     inputs(&acme, 12, &json!({"judge": "Is it kind?"}));
     price(&acme);
-    // Ten answers cost 0.15, and their judges, who are asked together with the last two, as much again.
+    // Each answer and its judge cost 0.03: after seven of them no further one is begun.
     let sides = json!({"left": {}, "right": {"source": "Hello."}, "maxCostUsd": 0.2});
     let compared = compare(&acme, &provider, sides).ok();
-    assert_eq!(pick(&compared, "stopped same unknown costUsd"), json!(["maxCost", 10, 2, 0.33]));
-    let right = &compared["inputs"][11]["right"];
-    assert_eq!(right["text"], "An answer to 11.");
-    assert_eq!(right["scores"][0]["passed"], Value::Null);
-    assert_eq!(model.arrived().len(), 22);
+    assert_eq!(pick(&compared, "stopped same unknown costUsd"), json!(["maxCost", 10, 2, 0.3]));
+    let right = &compared["inputs"][9]["right"];
+    assert_eq!(right["text"], "An answer to 9.");
+    assert_eq!(right["scores"][0]["passed"], true);
+    assert_eq!(compared["inputs"][11]["right"], Value::Null);
+    assert_eq!(model.arrived().len(), 20);
 }
 
 #[test]
@@ -86,10 +91,12 @@ fn a_provider_that_fails_for_all_is_not_asked_on() {
     let failing = Receiver::responding(|_| json_response(500, &json!({"error": "down"})));
     let provider = connected(&acme, &failing);
     publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
-    inputs(&acme, 12, &json!({}));
+    inputs(&acme, 20, &json!({}));
     let compared = compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hi."}})).ok();
-    assert_eq!(pick(&compared, "stopped unknown"), json!(["providerFailed", 12]));
-    assert_eq!(compared["inputs"][11]["left"], Value::Null);
+    assert_eq!(pick(&compared, "stopped unknown"), json!(["providerFailed", 20]));
+    assert_eq!(compared["inputs"][19]["left"], Value::Null);
+    // Ten have failed, and three were begun beside the last of them.
+    assert_eq!(failing.arrived().len(), 26);
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn texts_are_bounded_as_they_are_filled_in_and_answers_as_they_come() {
     let names: Vec<String> = (0..30).map(|n| format!("n{n:02}")).collect();
     let sides = json!({"left": {}, "right": {"source": "Hi."}, "inputs": names});
     let compared = compare(&acme, &provider, sides).ok();
-    assert_eq!(pick(&compared, "stopped same unknown"), json!(["maxBytes", 20, 10]));
+    assert_eq!(pick(&compared, "stopped same unknown"), json!(["maxBytes", 22, 8]));
     assert_eq!(compared["inputs"][29]["left"], Value::Null);
 }
 
@@ -165,4 +172,104 @@ fn a_rule_without_a_provider_to_ask_says_what_cannot_be_run() {
     let problem = reply.refused(502, "llm_provider_failed");
     let expected = "the inputs of the policy \"P\" cannot be run: the organization has no default";
     assert!(problem["message"].as_str().unwrap().contains(expected), "{problem}");
+}
+
+#[test]
+fn each_input_is_passed_on_as_it_is_done_and_all_of_them_at_the_end() {
+    let acme = acme();
+    let (go, may_go) = channel::<()>();
+    // The last one that is asked is answered once the others were passed on.
+    let mut count = 0;
+    let model = Receiver::responding(move |request| {
+        let asked = last(&request.json());
+        count += 1;
+        if count == 5 {
+            may_go.recv().unwrap();
+        }
+        json_response(200, &json!({"choices": [{"message": {"content": asked}}]}))
+    });
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 5, &json!({"contains": ["3"]}));
+    let fields = json!({"left": {}, "right": {"source": "Hello."}, "llmProviderId": provider});
+    let ask = acme.member.ask("POST", "/prompts/p/compare").with("Accept", "text/event-stream");
+    let mut stream = Connection::open(acme.address).unwrap();
+    stream.write(&ask.org_json(body(&acme, fields)).to_bytes()).unwrap();
+    assert_eq!(stream.head().unwrap().0, 200);
+    let mut text = String::new();
+    while text.matches("event: input\n").count() < 4 {
+        text += &stream.chunk().unwrap();
+    }
+    assert!(!text.contains("event: done"), "{text}");
+    go.send(()).unwrap();
+    loop {
+        match stream.chunk().unwrap() {
+            end if end.is_empty() => break,
+            more => text += &more,
+        }
+    }
+    let events = text.split("\n\n").filter_map(|event| {
+        let (name, data) = event.strip_prefix("event: ")?.split_once("\ndata: ")?;
+        Some((name, serde_json::from_str::<Value>(data).unwrap()))
+    });
+    let events: Vec<_> = events.collect();
+    assert_eq!(events.len(), 6, "{text}");
+    let ((end, all), rows) = events.split_last().unwrap();
+    assert_eq!((*end, pick(all, "same unknown stopped")), ("done", json!([5, 0, null])));
+    for (name, row) in rows {
+        assert_eq!(*name, "input");
+        assert!(all["inputs"].as_array().unwrap().contains(row), "{row}");
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_ends_a_comparison_and_is_logged() {
+    let acme = acme();
+    let (begin, begun) = channel();
+    let (go, may_go) = channel::<()>();
+    let model = Receiver::responding(move |request| {
+        let asked = last(&request.json());
+        let _ = begin.send(asked.clone());
+        // Until the other end is dropped.
+        let _ = may_go.recv();
+        json_response(200, &json!({"choices": [{"message": {"content": asked}}]}))
+    });
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 20, &json!({}));
+    let fields = json!({"left": {}, "right": {}, "llmProviderId": provider});
+    let ask = acme.member.ask("POST", "/prompts/p/compare").with("Accept", "text/event-stream");
+    let mut stream = Connection::open(acme.address).unwrap();
+    stream.write(&ask.org_json(body(&acme, fields)).to_bytes()).unwrap();
+    begun.recv().unwrap();
+    drop(stream);
+    let ended = || {
+        let entries = acme.owner.get("/audit-logs?action=prompt.compare").items();
+        let detail = entries.first()?["resource"]["detail"].as_str()?.to_string();
+        detail.ends_with(", 0 of 20 inputs").then_some(detail)
+    };
+    eventually("it is logged", ended);
+    drop(go);
+    assert!(model.arrived().len() <= 4, "no further input is asked about");
+}
+
+#[test]
+fn a_key_that_is_a_word_of_a_verdict_is_shown_nowhere_and_loses_no_verdict() {
+    let acme = acme();
+    let say = |sent: &Value| match last(sent) {
+        asked if asked.contains("Is it kind?") => r#"{"pass": true, "reason": "It may pass."}"#,
+        _ => "Many pass by.",
+    };
+    let model = saying(move |sent| say(sent).to_string(), 0);
+    let provider = json!({"name": "Ours", "provider": "custom", "baseUrl": model.url,
+        "apiKey": "pass", "config": {"model": "small"}});
+    let provider = acme.admin.post("/llm-providers", provider).id();
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 1, &json!({"judge": "Is it kind?"}));
+    let compared = compare(&acme, &provider, json!({"left": {}, "right": {}})).ok();
+    assert_eq!(pick(&compared, "same unknown"), json!([1, 0]));
+    let left = &compared["inputs"][0]["left"];
+    assert_eq!(left["text"], "Many … by.");
+    let score = pick(&left["scores"][0], "passed reason");
+    assert_eq!(score, json!([true, "It may …."]));
 }

@@ -179,10 +179,10 @@ fn a_comparison_ends_when_it_has_cost_what_it_may() {
     acme.admin.put("/model-prices/small", json!({"inputUsd": 1000, "outputUsd": 1000})).ok();
     let sides = json!({"left": {}, "right": {"source": "Hi."}, "maxCostUsd": 0.01});
     let compared = compare(&acme, &provider, sides).ok();
-    assert_eq!(pick(&compared, "stopped unknown"), json!(["maxCost", 2]));
+    assert_eq!(pick(&compared, "stopped unknown"), json!(["maxCost", 8]));
     assert_eq!(compared["inputs"][11]["left"], Value::Null);
-    // 20 answers of 15 tokens for a thousandth of a dollar each.
-    assert_eq!(compared["costUsd"], 0.3);
+    // Four inputs were under way: 8 answers of 15 tokens for a thousandth of a dollar each.
+    assert_eq!(compared["costUsd"], 0.12);
 }
 
 #[test]

@@ -46,8 +46,15 @@ fn a_file_that_is_worse_or_cannot_be_told_is_a_failure() {
     assert_eq!(worse.code, Some(1));
     assert!(worse.stderr.contains("1 got worse"), "{}", worse.stderr);
     let failing = Receiver::responding(|_| json_response(500, &json!({"error": "down"})));
-    let failing = connect("Failing", &failing.url, false);
-    let unknown = with(&["--file", &same, "--provider", &failing]);
-    assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("1 cannot be told"), "{}", unknown.stderr);
+    let id = connect("Failing", &failing.url, false);
+    for provider in [id.as_str(), "Failing"] {
+        let unknown = with(&["--file", &same, "--provider", provider]);
+        assert_eq!(unknown.code, Some(1));
+        assert!(unknown.stderr.contains("1 cannot be told"), "{}", unknown.stderr);
+    }
+    let none = with(&["--file", &same, "--provider", "None"]);
+    none.fails(1, "there is no LLM provider called \"None\"; there is: ");
+    connect("Failing", &model.url, false);
+    with(&["--file", &same, "--provider", "Failing"])
+        .fails(1, "there is more than one LLM provider");
 }

@@ -45,6 +45,15 @@ fn the_answer_is_printed_and_what_it_took_beside_it() {
     ]);
     assert_eq!(messages, expected);
 
+    // Nothing is kept unless one says so.
+    let inputs = || desk.api().get("/prompts/hello/inputs?registryRef=acme/main").items();
+    assert_eq!(inputs(), Vec::<Value>::new());
+    let kept = desk.run(&[&args[..], &["--keep", "first"]].concat());
+    assert!(kept.code == Some(0) && kept.stderr.contains("kept as the input first"), "{kept:?}");
+    let input = &inputs()[0];
+    assert_eq!((&input["variables"], &input["message"]), (&json!({"NAME": "Ada"}), &json!("Go")));
+    model.next();
+
     let file = desk.file("other.md", "Be brief, {{NAME}}.\n");
     let json = desk.json(&["prompt", "try", "main/hello", "--file", &file, "--provider", "Ours"]);
     let shown = (&json["text"], &json["version"], &json["missing"]);

@@ -51,6 +51,18 @@ fn a_version_is_tried_and_the_page_shows_what_the_model_says_and_what_it_took() 
     assert_eq!(messages[0]["content"], "Greet Ada.");
     assert_eq!(messages[1]["content"], "Go");
     assert_eq!(tried.field(TRY, "v.NAME"), "Ada", "what was entered stays");
+    // Nothing is kept unless one says so.
+    const NEW: &str = "/o/acme/prompts/main/hello/new-input";
+    let links = tried.links();
+    let keep = links.iter().find(|link| link.starts_with(NEW)).expect("it can be kept");
+    let kept = ada.get(keep);
+    assert_eq!(kept.field(NEW, "variables"), "{\n  \"NAME\": \"Ada\"\n}");
+    ada.send(&kept, NEW, &[("name", "first")]);
+    let inputs = server.ada().get("/prompts/hello/inputs?registryRef=main").items();
+    assert_eq!(
+        (&inputs[0]["variables"]["NAME"], &inputs[0]["message"]),
+        (&json!("Ada"), &json!("Go"))
+    );
 
     // A text that is not saved is tried instead, and has variables of its own.
     let other = ada.send(&tried, TRY, &[("source", "Praise {{WHOM}}."), ("message", "")]);

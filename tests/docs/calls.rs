@@ -5,14 +5,13 @@ use std::fs;
 use std::path::Path;
 
 /// What a call, a mail or a connection begins with.
-const SIGNS: [&str; 10] = [
+const SIGNS: [&str; 9] = [
     "Call {",
     "Effect::Mail(Mail {",
     "webhook::post(",
     "webhook::post_with_keys(",
     "nip05::lookup(",
-    "llm_providers::attempt(",
-    "llm_providers::complete(",
+    "llm_providers::ask(",
     "llm_providers::chosen(",
     "SpanExporter::new(",
     "tokio_postgres::",

@@ -62,7 +62,8 @@ impl Proxy {
             .spawn()
             .unwrap();
         let proxy = Proxy { process, port, _place: place };
-        within(std::time::Duration::from_secs(120), "the proxy answers", || {
+        // The first start compiles all that it imports.
+        within(std::time::Duration::from_secs(300), "the proxy answers", || {
             let mut connection = Connection::open(([127, 0, 0, 1], port).into()).ok()?;
             let ask = b"GET /health/liveliness HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
             connection.write(ask).ok()?;
@@ -112,6 +113,15 @@ fn a_prompt_is_tried_on_a_proxy_of_models() {
         (text.as_str(), &last["text"]),
         ("Good morning, Ada.", &json!("Good morning, Ada."))
     );
+
+    let input = json!({"registryRef": "acme/main", "name": "first", "variables": {"NAME": "Ada"},
+        "expect": {"contains": ["Ada"]}, "orgSlug": "acme"});
+    owner.post("/prompts/hello/inputs", input).ok();
+    let sides = json!({"registryRef": "acme/main", "left": {"source": "Greet {{NAME}}."},
+        "right": {"source": "Praise {{NAME}}."}, "llmProviderId": provider, "orgSlug": "acme"});
+    let compared = owner.post("/prompts/hello/compare", sides).ok();
+    assert_eq!(pick(&compared, "same stopped"), json!([1, null]), "{compared}");
+    assert_eq!(compared["inputs"][0]["left"]["text"], "Good morning, Ada.");
 
     let mut refused = body;
     refused["llmProviderId"] = json!(connected(owner, proxy.port, "sk-wrong-0123456789"));

@@ -49,8 +49,6 @@ pub struct CallRound<'a> {
     slot: Option<Arc<Slot>>,
     /// Held as long as those of computations are.
     computing: Option<Arc<Slot>>,
-    /// Held as long as many long calls are made.
-    long: Option<Slot>,
     /// The mails that were sent, until what counts them is committed or not.
     mailing: Vec<InFlightGuard>,
     /// The turn that the calls take, until a run asks for calls of no turn or another one.
@@ -70,7 +68,6 @@ impl<'a> CallRound<'a> {
             deadline: None,
             slot: None,
             computing: None,
-            long: None,
             mailing: Vec::new(),
             turn: None,
         }
@@ -135,15 +132,7 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
-            let _slot = match (asked.is_long, &self.long) {
-                (false, _) => Some(self.executor.call_slots.enter(from.into(), 0).await?),
-                (true, Some(_)) => None,
-                // Kept to the end: what was paid for must not be lost to a wait in between.
-                (true, None) => {
-                    self.long = Some(self.executor.long_call_slots.enter(from.into(), 0).await?);
-                    None
-                }
-            };
+            let _slot = self.executor.call_slots.enter(from.into(), 0).await?;
             let total = asked.within.map_or(self.total, |within| within.min(self.total));
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();

@@ -55,8 +55,8 @@ const CALL_TURNS: AdmissionLimits = AdmissionLimits {
     ..CALLS
 };
 
-/// Requests that make many long calls, such as comparisons over inputs: five minutes each at most. Each may
-/// hold some 100 MB of texts and answers.
+/// Batches, such as comparisons over inputs: five minutes each at most. Each may hold some 50 MB of texts and
+/// answers.
 const LONG_CALLS: AdmissionLimits = AdmissionLimits {
     admitted: 4,
     admitted_of_one: [1, 2],

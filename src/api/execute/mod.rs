@@ -8,6 +8,7 @@
 mod answer_quota;
 mod authorize;
 mod audit;
+mod batch;
 mod call_round;
 mod condition;
 mod content_cache;

@@ -10,9 +10,10 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::audit::audit;
+use super::batch::{Asking, RunningBatch};
 use super::context::RequestContext;
 use crate::api::audit::{AuditOutcome, Audited};
-use crate::api::exchange::{AnyExchange, Heard, Prepared, StreamAction};
+use crate::api::exchange::{AnyExchange, Heard, StreamAction, StreamWork};
 use crate::api::output::ResourceRef;
 use crate::api::request::Principal;
 use crate::auth::Organization;
@@ -36,6 +37,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(2);
 pub enum StreamEvent {
     /// The next part of the text.
     Text(String),
+    /// What came of a thing of a batch, as JSON, with the name of its event.
+    Item(&'static str, Vec<u8>),
     /// The answer, as JSON: the last event.
     Done(Vec<u8>),
     /// Why there is none: the last event.
@@ -62,7 +65,7 @@ impl TextStream {
                 next.unwrap_or_else(|| StreamEvent::Failed(without_end()))
             }
         };
-        self.is_over = !matches!(next, StreamEvent::Text(_));
+        self.is_over = matches!(next, StreamEvent::Done(_) | StreamEvent::Failed(_));
         Some(next)
     }
 }
@@ -77,7 +80,7 @@ pub async fn whole(context: &RequestContext, action: StreamAction) -> Result<Vec
     let mut events = begin(context, action).await?;
     while let Some(event) = events.recv().await {
         match event {
-            StreamEvent::Text(_) => {}
+            StreamEvent::Text(_) | StreamEvent::Item(..) => {}
             StreamEvent::Done(answer) => return Ok(answer),
             StreamEvent::Failed(error) => return Err(error),
         }
@@ -103,46 +106,58 @@ async fn begin(context: &RequestContext, action: StreamAction) -> Result<Receive
     let (prepared, who, org) = context
         .read(context.work, |view, who| Ok(((action.prepare)(view, who)?, who.clone(), view.org())))
         .await?;
-    let Prepared { exchange, server, pauses } = prepared;
+    let (work, server) = prepared;
     let (person, organization) = (context.work.user, *org.bytes());
     executor.coordination.take_exchange(person, organization)?;
-    let slots = executor.exchanges.enter([person, organization], server).await?;
+    let caller = [person, organization];
+    let slots = match &work {
+        StreamWork::Exchange(..) => executor.exchanges.enter(caller, server).await?,
+        StreamWork::Batch { .. } => {
+            let of_caller = executor.long_call_slots.enter(caller, 0).await?;
+            [of_caller, executor.exchanges.of_server.enter([server, organization], 0).await?]
+        }
+    };
     let (events, receiver) = channel(MAX_UNREAD);
-    let running = Running { context: context.clone(), who, org, pauses };
-    running.log(exchange.audited()).await?;
-    tokio::spawn(running.run(exchange, slots, events));
+    let running = Running { context: context.clone(), who, org };
+    running.log(work.audited()?).await?;
+    tokio::spawn(running.run(work, slots, events));
     Ok(receiver)
 }
 
-/// An exchange under way.
+/// An exchange or a batch under way.
 struct Running {
     context: RequestContext,
     who: Principal,
     org: Id<Org>,
-    pauses: Pauses,
 }
 
 impl Running {
     async fn run(
         self,
-        mut exchange: Box<dyn AnyExchange>,
+        mut work: StreamWork,
         slots: [Permit<Lane>; 2],
         events: Sender<StreamEvent>,
     ) {
         let begun = Instant::now();
         let executor = self.context.executor.clone();
-        let outside = executor.outside.clone().part_of(self.context.request.origin.trace);
-        let stopped = tokio::select! {
-            () = exchange_over(&outside, self.pauses, &mut *exchange, &events) => false,
-            () = events.closed() => false,
-            () = executor.stopped() => true,
+        let (stopped, ended) = tokio::select! {
+            ended = self.work_over(&mut work, &events) => (false, ended),
+            () = events.closed() => (false, Ok(false)),
+            () = executor.stopped() => (true, Ok(false)),
         };
         // Others do not wait for a client that takes the end slowly.
         drop(slots);
-        let audited = exchange.audited();
-        let concluded = self.conclude(exchange, begun.elapsed()).await;
+        let audited = work.audited();
+        let concluded = match ended {
+            Ok(is_late) => self.conclude(work, begun.elapsed(), is_late).await,
+            Err(error) => Err(error),
+        };
         // The entry before it is there: what was answered counts.
-        if let Err(error) = self.log(audited).await {
+        let logged = match audited {
+            Ok(audited) => self.log(audited).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = logged {
             warn_unlogged(&error);
         }
         let last = match concluded {
@@ -155,11 +170,35 @@ impl Running {
         let _ = events.send_timeout(last, MAX_TEXT_STALL).await;
     }
 
+    /// Makes all calls; returns whether the time for those of a batch was up.
+    async fn work_over(&self, work: &mut StreamWork, events: &Sender<StreamEvent>) -> Result<bool> {
+        let executor = self.context.executor.clone();
+        let outside = executor.outside.clone().part_of(self.context.request.origin.trace);
+        match work {
+            StreamWork::Exchange(exchange, pauses) => {
+                exchange_over(&outside, *pauses, &mut **exchange, events).await;
+                Ok(false)
+            }
+            StreamWork::Batch { batch, time, event } => {
+                let deadline = Instant::now() + *time;
+                let (batch, work, org) = (batch.clone(), self.context.work, self.org);
+                let asking = Asking { batch, executor, outside, work, org, deadline };
+                batch_over(RunningBatch::new(asking), event, events).await?;
+                Ok(Instant::now() >= deadline)
+            }
+        }
+    }
+
     /// Returns the answer.
-    async fn conclude(&self, exchange: Box<dyn AnyExchange>, took: Duration) -> Result<Vec<u8>> {
-        let work = WorkHints { bytes: 0, ..self.context.work };
-        let conclude = move |view: &View| exchange.conclude(view, took);
-        self.context.executor.store.read_in_turn(work, self.org, None, conclude).await
+    async fn conclude(&self, work: StreamWork, took: Duration, is_late: bool) -> Result<Vec<u8>> {
+        let hints = WorkHints { bytes: 0, ..self.context.work };
+        // The answers of a batch take some megabytes.
+        let hints = if matches!(work, StreamWork::Batch { .. }) { hints.costly() } else { hints };
+        let conclude = move |view: &View| match &work {
+            StreamWork::Exchange(exchange, _) => exchange.conclude(view, took),
+            StreamWork::Batch { batch, .. } => batch.conclude(is_late),
+        };
+        self.context.executor.store.read_in_turn(hints, self.org, None, conclude).await
     }
 
     /// Writes an audit entry that names this.
@@ -192,6 +231,21 @@ fn warn_unlogged(error: &Error) {
     if let Some(suppressed) = LIMIT.admit(std::time::Instant::now()) {
         tracing::warn!(%error, suppressed, "the audit entry of the end of an exchange could not be written");
     }
+}
+
+/// Passes on what came of each thing of a batch, until all are done or the client takes nothing more.
+async fn batch_over(
+    mut running: RunningBatch,
+    event: &'static str,
+    events: &Sender<StreamEvent>,
+) -> Result<()> {
+    while let Some(done) = running.next().await? {
+        let item = StreamEvent::Item(event, done);
+        if !matches!(timeout(MAX_TEXT_STALL, events.send(item)).await, Ok(Ok(()))) {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// Makes the calls of an exchange until none is left, or the client takes nothing more. The time of the first

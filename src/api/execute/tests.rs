@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+mod batches;
 mod following;
 mod kinds;
 mod parts;

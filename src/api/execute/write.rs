@@ -185,8 +185,7 @@ impl Transaction {
             expected.require_tag(wanted)?;
         }
         // What is there already is answered as it is: there is nothing to record.
-        let is_nothing = !tx.has_changes() && !self.context.request.route.always_audited;
-        if is_nothing && !progress.has_changes {
+        if !tx.has_changes() && !progress.has_changes {
             return Ok(Written::Done(answer, Recorded::Nothing));
         }
         if !progress.has_changes && !self.context.request.route.unaudited {

@@ -29,7 +29,7 @@ pub use hash::{Complete, hash, hash_counting};
 use names::InputNames;
 pub use names::SchemaOf;
 pub use shape::Shape;
-pub use stream::stream;
+pub use stream::{batch, stream};
 pub use waiting::{take, watch};
 
 use super::action::{Action, BoundRequest};
@@ -62,6 +62,8 @@ pub struct Operation {
     pub input: SchemaOf,
     /// The schema of its answer, or of the items of its list.
     pub output: SchemaOf,
+    /// What is passed on of a thing of a batch.
+    pub item: Option<SchemaOf>,
     bind: Binder,
 }
 
@@ -84,6 +86,7 @@ impl Operation {
             params: P::schemas,
             input,
             output,
+            item: None,
             bind: Box::new(move |is_patch, path, raw| {
                 let names = names.get_or_init(|| InputNames::of(shape, input, output));
                 let route = RouteNames { shape, path, names, others: names.others(is_patch) };

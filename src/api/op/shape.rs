@@ -20,13 +20,15 @@ pub enum Shape {
     Download(&'static str),
     /// Answers with what another server says; as a stream, its text is passed on as it comes.
     Stream,
+    /// Answers with what came of many things; as a stream, each of them is an event of this name.
+    Batch(&'static str),
 }
 
 impl Shape {
     /// Whether it changes nothing. What waits for items leases them; what another server is asked may cost
     /// money.
     pub fn only_reads(self) -> bool {
-        !matches!(self, Shape::Write | Shape::Wait(_) | Shape::Stream)
+        !matches!(self, Shape::Write | Shape::Wait(_) | Shape::Stream | Shape::Batch(_))
     }
 
     /// Whether its answers are pages of a list.
@@ -41,7 +43,7 @@ impl Shape {
 
     /// Whether it answers with a stream of events to clients that ask for one.
     pub fn streams(self) -> bool {
-        matches!(self, Shape::Wait(_) | Shape::Follow(_) | Shape::Stream)
+        matches!(self, Shape::Wait(_) | Shape::Follow(_) | Shape::Stream | Shape::Batch(_))
     }
 
     /// Whether it takes `wait`.

@@ -226,6 +226,10 @@ fn success(route: &Route, schemas: &mut Schemas) -> Value {
                           answer, or `error`."
                 .into()
         }
+        Shape::Batch(event) => format!(
+            "The whole answer. With `Accept: text/event-stream` what came of each thing as it is done: \
+             an event `{event}`, and the last event is `done`, with the whole answer, or `error`."
+        ),
         Shape::Follow(event) => format!(
             "A page of the list. With `Accept: text/event-stream` an indefinite stream: each new item \
              is an event named `{event}`, its `data` the item as JSON, its `id` what `Last-Event-ID` \
@@ -260,7 +264,9 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
         Shape::List | Shape::Walk | Shape::Wait(_) | Shape::Follow(_) => {
             schemas.page(output, route.operation.says_more)
         }
-        Shape::One | Shape::Watch | Shape::Write | Shape::Stream => schemas.output(output),
+        Shape::One | Shape::Watch | Shape::Write | Shape::Stream | Shape::Batch(_) => {
+            schemas.output(output)
+        }
     };
     let mut content = json!({"application/json": {"schema": schema}});
     if let Shape::Wait(event) | Shape::Follow(event) = route.operation.shape {
@@ -270,6 +276,10 @@ fn content(route: &Route, schemas: &mut Schemas) -> Value {
     if route.operation.shape == Shape::Stream {
         let answer = schemas.output(output);
         content["text/event-stream"] = json!({"schema": text_stream(answer)});
+    }
+    if let (Shape::Batch(event), Some(item)) = (route.operation.shape, route.operation.item) {
+        let (item, answer) = (schemas.output(item), schemas.output(output));
+        content["text/event-stream"] = json!({"schema": batch_stream(event, item, answer)});
     }
     if route.operation.has_text {
         content["text/plain"] = json!({"schema": {"type": "string"}});
@@ -306,6 +316,19 @@ fn text_stream(answer: Value) -> Value {
                         (`x-events`), or `error`, whose `data` has `code` and `message`. A comment comes \
                         every 15 seconds.",
         "x-events": {"delta": delta, "done": answer},
+    })
+}
+
+/// A stream of what came of each thing of a batch, and of the answer at its end.
+fn batch_stream(event: &str, item: Value, answer: Value) -> Value {
+    json!({
+        "type": "string",
+        "description": format!(
+            "Server-sent events. What came of each thing is an event `{event}` as it is done, its `data` \
+             JSON (`x-events`). The last event is `done`, whose `data` is the whole answer as JSON, or \
+             `error`, whose `data` has `code` and `message`. A comment comes every 15 seconds."
+        ),
+        "x-events": {event: item, "done": answer},
     })
 }
 

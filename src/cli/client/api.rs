@@ -53,8 +53,6 @@ struct Sent<'a> {
     body: Option<&'a Value>,
     /// The tag that the resource must still have.
     if_match: Option<&'a str>,
-    /// The time for it.
-    total: Duration,
 }
 
 /// What was answered: JSON, and its tag if it has one.
@@ -300,8 +298,7 @@ impl Api {
             Some(body) => body["orgSlug"] = org.into(),
             None => query.push(("orgSlug", Some(org))),
         }
-        let sent =
-            Sent { method, path, query: &query, body: body.as_ref(), if_match, total: TIMEOUT };
+        let sent = Sent { method, path, query: &query, body: body.as_ref(), if_match };
         Ok(self.block_on(self.repeated(&sent)))
     }
 
@@ -313,7 +310,7 @@ impl Api {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, Refusal> {
-        let sent = Sent { method, path, query, body, if_match: None, total: TIMEOUT };
+        let sent = Sent { method, path, query, body, if_match: None };
         Ok(self.repeated(&sent).await?.0)
     }
 
@@ -346,15 +343,8 @@ impl Api {
         query: Query<'_>,
         body: Option<&Value>,
     ) -> Result<Value, Refusal> {
-        let sent = Sent { method, path, query, body, if_match: None, total: TIMEOUT };
+        let sent = Sent { method, path, query, body, if_match: None };
         Ok(self.exchange(&sent, None).await?.0)
-    }
-
-    /// Posts once what the server may take so long for.
-    pub fn post_within(&self, path: &str, body: &Value, total: Duration) -> Result<Value, Refusal> {
-        let method = Method::Post;
-        let sent = Sent { method, path, query: &[], body: Some(body), if_match: None, total };
-        Ok(self.block_on(self.exchange(&sent, None))?.0)
     }
 
     async fn exchange(
@@ -377,7 +367,7 @@ impl Api {
             headers,
             body: sent.body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),
             limits: Limits {
-                total: sent.total,
+                total: TIMEOUT,
                 answer: BodyLimit::UpTo(MAX_ANSWER_BYTES),
                 https_only: false,
             },

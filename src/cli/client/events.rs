@@ -9,26 +9,24 @@ use super::refusal::Refusal;
 use crate::cli::failure::Failure;
 use crate::outside::{BodyLimit, Call, Limits, Method, Pauses};
 
-/// Longer than the server takes for any answer.
-const TOTAL: Duration = Duration::from_secs(300);
-
 /// The server sends a comment each 15 seconds.
 const PAUSES: Pauses = Pauses { first: Duration::from_secs(90), between: Duration::from_secs(60) };
 
-/// Longer than any text that the server passes on.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Longer than any answer that the server passes on, of which the last event has all once more.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
 
 impl Api {
-    /// Posts a body to a route that passes on a text as it comes; `each` gets its parts. Returns the whole
-    /// answer.
+    /// Posts a body to a route that passes on an answer as it comes, within this time; `each` gets the name
+    /// and the data of each event before the last one. Returns the whole answer.
     ///
     /// # Errors
     /// What the server refuses, before the answer or within it; those of `each`.
-    pub fn post_for_text(
+    pub fn post_for_events(
         &self,
         path: &str,
         body: &Value,
-        each: impl FnMut(&str) -> Result<(), Failure>,
+        total: Duration,
+        each: impl FnMut(&str, &Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let mut headers = vec![
             ("accept".to_string(), "text/event-stream".to_string()),
@@ -40,7 +38,7 @@ impl Api {
             url: format!("{}/api{path}", self.base()),
             headers,
             body: body.to_string().into_bytes(),
-            limits: Limits { total: TOTAL, answer: BodyLimit::UpTo(MAX_BYTES), https_only: false },
+            limits: Limits { total, answer: BodyLimit::UpTo(MAX_BYTES), https_only: false },
         };
         self.block_on(self.read_events(call, each))
     }
@@ -48,19 +46,20 @@ impl Api {
     async fn read_events(
         &self,
         call: Call,
-        mut each: impl FnMut(&str) -> Result<(), Failure>,
+        mut each: impl FnMut(&str, &Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let broken = |why: String| Failure::from(Refusal::Unanswered(why));
         let opened = self.outside().open(call, PAUSES).await;
         let mut answer = opened.map_err(|failure| broken(failure.to_string()))?;
         let mut read: Vec<u8> = Vec::new();
+        let mut searched = 0;
         let is_stream = answer.head.is_success();
         loop {
             let piece = answer.next().await.map_err(|failure| broken(failure.to_string()))?;
             let Some(piece) = piece else { break };
             read.extend_from_slice(&piece);
-            while is_stream && let Some(end) = read.windows(2).position(|two| two == b"\n\n") {
-                let event: Vec<u8> = read.drain(..end + 2).collect();
+            while is_stream && let Some(end) = end_of_event(&read, &mut searched) {
+                let event: Vec<u8> = read.drain(..end).collect();
                 if let Some(whole) = take(&event, &mut each)? {
                     return Ok(whole);
                 }
@@ -74,10 +73,19 @@ impl Api {
     }
 }
 
+/// Returns where the first event ends. What was `searched` is not searched again: the last event may have
+/// megabytes, which come in small pieces.
+fn end_of_event(read: &[u8], searched: &mut usize) -> Option<usize> {
+    let found = read[*searched..].windows(2).position(|two| two == b"\n\n");
+    let end = found.map(|at| *searched + at + 2);
+    *searched = if end.is_some() { 0 } else { read.len().saturating_sub(1) };
+    end
+}
+
 /// Takes an event; returns the whole answer, if it is the last one.
 fn take(
     event: &[u8],
-    each: &mut impl FnMut(&str) -> Result<(), Failure>,
+    each: &mut impl FnMut(&str, &Value) -> Result<(), Failure>,
 ) -> Result<Option<Value>, Failure> {
     let event = String::from_utf8_lossy(event);
     let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
@@ -85,13 +93,12 @@ fn take(
     let unexpected = |_| Refusal::Unanswered("an unexpected event of the server".into());
     let data: Value = serde_json::from_str(data).map_err(unexpected)?;
     match name {
-        "delta" => each(data["text"].as_str().unwrap_or_default()).map(|()| None),
         "done" => Ok(Some(data)),
         "error" => {
             // As if it had been the answer; what fails meanwhile has no status of its own.
             Err(Refusal::of_body(502, data.to_string().as_bytes(), None).into())
         }
-        _ => Ok(None),
+        name => each(name, &data).map(|()| None),
     }
 }
 
@@ -102,8 +109,8 @@ mod tests {
     #[test]
     fn the_events_of_an_answer_are_told_apart() {
         let mut all = String::new();
-        let mut each = |text: &str| {
-            all += text;
+        let mut each = |name: &str, data: &Value| {
+            all += &format!("{name} {data} ");
             Ok(())
         };
         for (event, is_last) in [
@@ -120,6 +127,21 @@ mod tests {
         let failed = take(error, &mut each).err();
         assert!(matches!(failed, Some(Failure::Failed(why)) if why == "no (llm_provider_failed)"));
         assert!(take(b"event: delta\ndata: {\n\n", &mut each).is_err());
-        assert_eq!(all, "a\nb");
+        assert_eq!(all, "delta {\"text\":\"a\\nb\"} other {} ");
+    }
+
+    #[test]
+    fn an_event_ends_wherever_the_pieces_end() {
+        let stream = b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n";
+        for size in 1..=stream.len() {
+            let (mut read, mut searched, mut ends): (Vec<u8>, _, _) = (Vec::new(), 0, Vec::new());
+            for piece in stream.chunks(size) {
+                read.extend_from_slice(piece);
+                while let Some(end) = end_of_event(&read, &mut searched) {
+                    ends.push(read.drain(..end).count());
+                }
+            }
+            assert_eq!((ends, read.len()), (vec![19, 19], 0), "{size}");
+        }
     }
 }

@@ -191,12 +191,24 @@ pub fn id_of(api: &Api, list: &str, name: &str, kind: &str) -> Result<String, Fa
     find(&api.list_in_org(list, &[])?, "name", name, kind)
 }
 
+/// Returns the id of the LLM provider of this name or id, if one is named.
+///
+/// # Errors
+/// As [`id_of`].
+pub fn llm_provider(api: &Api, name: Option<&str>) -> Result<Option<String>, Failure> {
+    name.map(|name| id_of(api, "/llm-providers", name, "LLM provider")).transpose()
+}
+
 fn find(items: &[Value], field: &str, name: &str, kind: &str) -> Result<String, Failure> {
-    let item = items.iter().find(|item| item[field] == name);
-    if let Some(id) = item.and_then(|item| item["id"].as_str()) {
-        return Ok(id.to_string());
+    let mut named = items.iter().filter(|item| item[field] == name);
+    let id = named.next().and_then(|item| item["id"].as_str());
+    match id {
+        Some(_) if named.next().is_some() => Err(Failure::Failed(format!(
+            "there is more than one {kind} called {name:?}; write its id instead"
+        ))),
+        Some(id) => Ok(id.to_string()),
+        None => Err(none_called(items, field, name, kind)),
     }
-    Err(none_called(items, field, name, kind))
 }
 
 /// The failure of a command that names what there is not: it says what there is.
@@ -204,4 +216,27 @@ pub fn none_called(items: &[Value], field: &str, name: &str, kind: &str) -> Fail
     let known: Vec<&str> = items.iter().filter_map(|item| item[field].as_str()).take(10).collect();
     let known = if known.is_empty() { "none".into() } else { known.join(", ") };
     Failure::Failed(format!("there is no {kind} called {name:?}; there is: {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_several_have_leads_to_none_of_them() {
+        let items = [
+            json!({"id": "1", "name": "Ours"}),
+            json!({"id": "2", "name": "Theirs"}),
+            json!({"id": "3", "name": "Theirs"}),
+        ];
+        let found = |name: &str| match find(&items, "name", name, "LLM provider") {
+            Err(Failure::Failed(why)) => why,
+            found => found.unwrap_or_default(),
+        };
+        assert_eq!(found("Ours"), "1");
+        assert!(found("Theirs").contains("write its id"), "{}", found("Theirs"));
+        assert!(found("None").contains("there is: Ours, Theirs"), "{}", found("None"));
+    }
 }

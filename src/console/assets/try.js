@@ -1,5 +1,5 @@
-// Shows the answer of a model as it comes. What is no stream is a page, which is shown: what it says has been
-// asked, and is not asked again.
+// Shows what models answer as it comes: the text of one, or the rows of a comparison. What is no stream is a
+// page, which is shown: what it says has been asked, and is not asked again.
 let form, answer, stop, button;
 let asking = null;
 
@@ -31,6 +31,109 @@ function problem(message) {
   answer.append(line);
 }
 
+// A link to the page on which what was tried is kept as an input; none that would be too long.
+function keep() {
+  if (!form.dataset.keep) return "";
+  const values = {};
+  for (const [name, value] of new FormData(form)) {
+    if (name.startsWith("v.") && value) values[name.slice(2)] = value;
+  }
+  const message = form.elements.message.value.trim();
+  const query = new URLSearchParams({ variables: JSON.stringify(values, null, 2), message });
+  if (`${query}`.length > 4000) return "";
+  const link = element("a", "button", ["Keep as an input"]);
+  link.href = `${form.dataset.keep}?${query}`;
+  return element("p", "actions", [link]);
+}
+
+// The text of one answer.
+function text() {
+  const shown = document.createElement("pre");
+  shown.className = "source plain";
+  shown.tabIndex = 0;
+  shown.setAttribute("aria-labelledby", "s-answer");
+  answer.replaceChildren(shown);
+  return {
+    delta: (said) => shown.append(said.text),
+    done: (said) => {
+      shown.textContent = said.text;
+      answer.append(figures(said), keep());
+    },
+  };
+}
+
+function element(name, className, content) {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.append(...content);
+  return made;
+}
+
+// A state as the page writes it.
+function state(of) {
+  const known = document.querySelector(`template[data-state="${of}"]`);
+  return known.content.cloneNode(true);
+}
+
+function score({ criterion, passed, reason }) {
+  const why = reason === null ? "" : element("span", "muted", [` ${reason}`]);
+  return element("li", "", [state(passed), ` ${criterion}`, why]);
+}
+
+function sentence(phrase) {
+  return `${phrase[0].toUpperCase()}${phrase.slice(1)}.`;
+}
+
+function cell(side) {
+  if (side === null) return element("td", "text", [element("span", "muted", ["not run"])]);
+  const parts = [];
+  if (side.error !== null) parts.push(element("p", "error", [sentence(side.error)]));
+  parts.push(element("ul", "plain-list", side.scores.map(score)));
+  if (side.text !== null) {
+    const cut = side.isCut ? [element("p", "muted", ["Its end is left out."])] : [];
+    const whole = [element("summary", "", ["The answer"]), element("p", "text", [side.text]), ...cut];
+    parts.push(element("details", "", whole));
+  }
+  const cost = side.costUsd === null ? "" : `, $${side.costUsd}`;
+  const tokens = `${side.inputTokens ?? "?"} + ${side.outputTokens ?? "?"} tokens`;
+  parts.push(element("p", "muted", [`${tokens}, ${side.tookMs} ms${cost}`]));
+  return element("td", "text", parts);
+}
+
+function row(input) {
+  const head = element("th", "", [input.input, document.createElement("br"), state(input.change)]);
+  head.scope = "row";
+  return element("tr", "", [head, cell(input.left), cell(input.right)]);
+}
+
+// The rows of a comparison; at the end what got worse is first.
+function rows() {
+  const made = document.getElementById("compared").content.cloneNode(true);
+  const [told, stopped] = [made.querySelector("[data-told]"), made.querySelector("[data-stopped]")];
+  const body = made.querySelector("tbody");
+  answer.replaceChildren(made);
+  const order = ["worse", "unknown", "better", "same"];
+  const place = (input) => order.indexOf(input.change);
+  return {
+    input: (said) => {
+      body.append(row(said));
+      told.textContent = `${body.children.length} answered`;
+    },
+    done: (said) => {
+      const [left, right] = answer.querySelectorAll("[data-side]");
+      left.textContent = said.left.name;
+      right.textContent = said.right.name;
+      body.replaceChildren(...said.inputs.sort((a, b) => place(a) - place(b)).map(row));
+      const counts = `${said.worse} worse, ${said.better} better, ${said.same} the same, ${said.unknown} unknown`;
+      told.textContent = `${counts}; $${said.costUsd}`;
+      if (said.stopped !== null) {
+        const why = document.querySelector(`template[data-stop-of="${said.stopped}"]`);
+        stopped.replaceChildren(why.content.cloneNode(true));
+      }
+    },
+  };
+}
+
 // Takes an event; returns whether it is the last one.
 function take(event, shown) {
   const lines = event.split("\n");
@@ -38,21 +141,13 @@ function take(event, shown) {
   const data = lines.find((line) => line.startsWith("data: "))?.slice(6);
   if (!name || !data) return false;
   const said = JSON.parse(data);
-  if (name === "delta") shown.append(said.text);
-  if (name === "done") {
-    shown.textContent = said.text;
-    answer.append(figures(said));
-  }
   if (name === "error") problem(said.message);
-  return name !== "delta";
+  else shown[name]?.(said);
+  return name === "done" || name === "error";
 }
 
 async function read(response) {
-  const shown = document.createElement("pre");
-  shown.className = "source plain";
-  shown.tabIndex = 0;
-  shown.setAttribute("aria-labelledby", "s-answer");
-  answer.replaceChildren(shown);
+  const shown = form.dataset.try === "rows" ? rows() : text();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let isOver = false;

@@ -152,10 +152,10 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let (mut form, newest) = draft(visit).await?;
     let agent: Agent = form.stored()?;
     let tools = offered(visit, &agent.draft.tool_refs, newest).await?;
-    let sent: Vec<_> = visit.form.pairs().filter(|(name, _)| *name == "tool").collect();
+    let sent: Vec<_> = visit.form.all("tool").collect();
     let is_chosen = |tool: &Tool| match visit.form.is_empty() {
         true => agent.draft.tool_refs.iter().any(|one| one.tool_id == tool.id),
-        false => sent.iter().any(|(_, id)| *id == tool.id),
+        false => sent.iter().any(|id| *id == tool.id),
     };
     let frame = visit.frame(&format!("Edit {}", agent.name));
     let frame = frame.crumb("Agents", visit.in_org("/agents"));
@@ -219,15 +219,14 @@ async fn require_prompt(visit: &Visit, form: &Form) -> Result<()> {
 /// The chosen tools with their versions: one that the draft has already keeps its version, and so does
 /// one that is not among those that can be chosen from.
 fn tools(visit: &Visit, stored: &[ToolRef]) -> Vec<(String, Option<String>)> {
-    let sent = |name| visit.form.pairs().filter(move |(key, _)| *key == name).map(|(_, id)| id);
-    let offered: Vec<_> = sent("offered").collect();
+    let offered: Vec<_> = visit.form.all("offered").collect();
     let kept = stored.iter().map(|one| one.tool_id.as_str()).filter(|id| !offered.contains(id));
     let tool = |id: &str| {
         let old = stored.iter().find(|one| one.tool_id == id);
         (id.to_string(), old.and_then(|old| old.version.0.clone()))
     };
     let named = words(visit.form.get(OTHER_TOOLS.name));
-    let mut all: Vec<_> = kept.chain(sent("tool")).chain(named).collect();
+    let mut all: Vec<_> = kept.chain(visit.form.all("tool")).chain(named).collect();
     let mut known = BTreeSet::new();
     all.retain(|id| known.insert(*id));
     all.into_iter().map(tool).collect()

@@ -10,7 +10,7 @@ use crate::console::api::segment;
 use crate::console::field::number;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Place, VersionRow, environments};
+use crate::console::place::{Place, VersionRow, environments, llm_providers_or_default};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
@@ -21,8 +21,9 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/co
     .get(|visit| Box::pin(form(visit, None, None)))
     .post(|visit| Box::pin(compare(visit)))];
 
-/// A page is waited for: longer comparisons are for the command line.
+/// The time for a comparison, in seconds. A page is waited for, and a stream is shown as it comes.
 const MAX_SECONDS: u64 = 60;
+const MAX_STREAM_SECONDS: u64 = 300;
 
 #[derive(Template)]
 #[template(path = "compare_inputs.html")]
@@ -35,12 +36,6 @@ struct CompareInputs {
     providers: Vec<(String, String)>,
     environments: Vec<(String, String)>,
     comparison: Option<Comparison>,
-}
-
-#[derive(Deserialize)]
-struct Provider {
-    id: String,
-    name: String,
 }
 
 #[derive(Deserialize)]
@@ -91,14 +86,20 @@ struct Score {
 }
 
 impl Comparison {
+    /// Why a comparison may have stopped.
+    const STOPS: [&str; 4] = ["maxCost", "maxSeconds", "maxBytes", "providerFailed"];
+
     /// Why not all inputs were run; empty if they were.
     fn stop(&self) -> &'static str {
-        match self.stopped.as_deref() {
-            None => "",
-            Some("maxCost") => "It has cost what it may: the rest was not run.",
-            Some("maxSeconds") => "The time was up: the rest was not answered.",
-            Some("providerFailed") => "The LLM provider failed: the rest was not run.",
-            Some(_) => "The texts and answers are too long: the rest was not run.",
+        self.stopped.as_deref().map_or("", Comparison::why_stopped)
+    }
+
+    fn why_stopped(stop: &str) -> &'static str {
+        match stop {
+            "maxCost" => "It has cost what it may: the rest was not run.",
+            "maxSeconds" => "The time was up: the rest was not answered.",
+            "providerFailed" => "The LLM provider failed: the rest was not run.",
+            _ => "The texts and answers are too long: the rest was not run.",
         }
     }
 }
@@ -109,15 +110,21 @@ impl Row {
         [self.left.as_ref(), self.right.as_ref()]
     }
 
+    /// What may have become of an input, in the order of the table.
+    const CHANGES: [&str; 4] = ["worse", "unknown", "better", "same"];
+
     /// Its place in the table.
     fn place(&self) -> usize {
-        let order = ["worse", "unknown", "better", "same"];
-        order.iter().position(|change| self.change == *change).unwrap_or_default()
+        Row::CHANGES.iter().position(|change| self.change == *change).unwrap_or_default()
     }
 
     /// Kind, icon and word of its state.
     fn state(&self) -> (&'static str, &'static str, &'static str) {
-        match self.change.as_str() {
+        Row::state_of(&self.change)
+    }
+
+    fn state_of(change: &str) -> (&'static str, &'static str, &'static str) {
+        match change {
             "worse" => ("bad", "octagon", "Worse"),
             "better" => ("good", "check", "Better"),
             "same" => ("off", "check", "The same"),
@@ -141,12 +148,23 @@ impl Answer {
 }
 
 impl Score {
+    /// What a judge may have said, as JSON has it.
+    const PASSED: [&str; 3] = ["true", "false", "null"];
+
     /// Kind, icon and word of its state.
     fn state(&self) -> (&'static str, &'static str, &'static str) {
-        match self.passed.0 {
-            Some(true) => ("good", "check", "Yes"),
-            Some(false) => ("bad", "octagon", "No"),
-            None => ("warning", "triangle", "Not judged"),
+        Score::state_of(match self.passed.0 {
+            Some(true) => "true",
+            Some(false) => "false",
+            None => "null",
+        })
+    }
+
+    fn state_of(passed: &str) -> (&'static str, &'static str, &'static str) {
+        match passed {
+            "true" => ("good", "check", "Yes"),
+            "false" => ("bad", "octagon", "No"),
+            _ => ("warning", "triangle", "Not judged"),
         }
     }
 }
@@ -174,12 +192,10 @@ async fn form(
         left.clone_from(label);
     }
     let all = labels.collect::<Vec<_>>().into_iter().chain(versions);
-    let known: Vec<Provider> = api.items("/llm-providers", &[]).await?;
-    let mut providers = vec![(String::new(), "The default one".to_string())];
-    providers.extend(known.into_iter().map(|one| (one.id, one.name)));
+    let providers = llm_providers_or_default(api).await?;
     let mut of_org = vec![(String::new(), "None".to_string())];
     of_org.extend(environments(api).await?);
-    let frame = place.crumbs(visit, visit.frame("Compare on inputs"));
+    let frame = place.crumbs(visit, visit.frame("Compare on inputs")).script("try");
     let inputs = format!("{}/inputs", place.path);
     let page = CompareInputs {
         frame: frame.crumb("Inputs", inputs).failed(error.as_ref()),
@@ -199,6 +215,8 @@ fn api_path(place: &Place) -> String {
 
 async fn compare(visit: &Visit) -> Result<Reply> {
     let place = Place::of(visit);
+    // The script asks so.
+    let is_stream = visit.form.sent("stream").is_some();
     let side = |name: &str| match visit.form.get(name).trim() {
         "" => json!({}),
         version => json!({"version": version}),
@@ -208,7 +226,7 @@ async fn compare(visit: &Visit) -> Result<Reply> {
         "left": side("left"),
         "right": side("right"),
         "judges": visit.form.sent("judges").is_some(),
-        "maxSeconds": MAX_SECONDS,
+        "maxSeconds": if is_stream { MAX_STREAM_SECONDS } else { MAX_SECONDS },
     });
     let cost = visit.form.get("maxCostUsd").trim();
     if !cost.is_empty() {
@@ -219,6 +237,11 @@ async fn compare(visit: &Visit) -> Result<Reply> {
         if !value.is_empty() {
             body[name] = json!(value);
         }
+    }
+    // Who goes away needs no answers, which cost money.
+    visit.begin_waiting();
+    if is_stream {
+        return Ok(visit.passed_on(&api_path(&place), body).await);
     }
     match visit.api.post::<Value>(&api_path(&place), body).await {
         Ok(answer) => {

@@ -121,7 +121,7 @@ struct Job {
 /// The agents that were ticked or named.
 fn chosen(visit: &Visit) -> Vec<String> {
     let fields = if visit.form.is_empty() { &visit.query } else { &visit.form };
-    let ticked = fields.pairs().filter(|(name, _)| *name == "agent").map(|(_, key)| key.into());
+    let ticked = fields.all("agent").map(String::from);
     let named =
         crate::console::field::words(visit.form.get("others")).into_iter().map(String::from);
     ticked.chain(named).collect()
@@ -153,8 +153,7 @@ async fn defaults(visit: &Visit, chosen: &[String]) -> Result<Defaults> {
 /// The agents that can be ticked: those that are ticked already, and the newest.
 async fn choices(visit: &Visit) -> Result<Vec<Choice>> {
     let fields = if visit.form.is_empty() { &visit.query } else { &visit.form };
-    let ticked = fields.pairs().filter(|(name, _)| *name == "agent").map(|(_, key)| key);
-    let ticked: BTreeSet<_> = ticked.collect();
+    let ticked: BTreeSet<_> = fields.all("agent").collect();
     let newest: List<Agent> = visit.api.get("/agents", &[("limit", OFFERED)]).await?;
     let others = ticked.iter().filter(|key| newest.items.iter().all(|one| one.stable_key != **key));
     let mut choices = Vec::new();

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::deployments::{Environments, path};
 use crate::api::Method;
+use crate::api::audit::WAITS_FOR_APPROVAL;
 use crate::base::{Result, Time};
 use crate::console::api::segment;
 use crate::console::frame::{Frame, render};
@@ -33,9 +34,6 @@ const LIMIT: (&str, &str) = ("limit", "50");
 
 /// Actions of the audit log that the lists have, too.
 const LISTED: [&str; 2] = ["artifact_label.move", "artifact_label.delete"];
-
-/// What the audit log says of one of them that has done nothing yet.
-const WAITS: &str = "waits for approval";
 
 #[derive(Template)]
 #[template(path = "history.html")]
@@ -171,7 +169,11 @@ async fn show(visit: &Visit, frame: Frame, id: &str, mut found: Found) -> Result
     if visit.may(Method::Get, "/audit-logs") {
         let mut entries: List<Entry> = list(visit, "/audit-logs", &[("resourceId", id)]).await?;
         let is_new = |entry: &Entry| {
-            let waits = entry.resource.detail.as_deref().is_some_and(|text| text.contains(WAITS));
+            let waits = entry
+                .resource
+                .detail
+                .as_deref()
+                .is_some_and(|text| text.contains(WAITS_FOR_APPROVAL));
             waits || !LISTED.contains(&entry.action.as_str())
         };
         entries.items.retain(is_new);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::base::{Result, Time};
 use crate::console::api::segment;
@@ -54,6 +54,21 @@ struct Input {
 struct Expectation {
     contains: Vec<String>,
     judge: Nullable<String>,
+}
+
+/// The fields that a link to a new input may fill.
+const KEPT: [&str; 2] = ["variables", "message"];
+
+/// The longest link; what is longer is entered by hand.
+const MAX_LINK: usize = 4000;
+
+/// The page of a new input that is filled with what was tried; `None` if the link would be too long.
+pub fn keep(place: &Place, variables: &Map<String, Value>, message: &str) -> Option<String> {
+    let variables = serde_json::to_string_pretty(variables).ok()?;
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(KEPT.into_iter().zip([variables.as_str(), message]))
+        .finish();
+    (query.len() <= MAX_LINK).then(|| format!("{}/new-input?{query}", place.path))
 }
 
 /// The path of the API's list of a prompt's inputs.
@@ -107,7 +122,11 @@ async fn new(visit: &Visit) -> Result<FormPage> {
     // Who may not use the registry is told that, and not what else is wrong.
     visit.api.get::<Value>(&format!("/registries/{}", segment(visit.param(1))), &[]).await?;
     let name = Field::text("name", "Name").hint("Words of a-z and 0-9, joined by hyphens.");
-    let fields = std::iter::once(name).chain(fields()).collect();
+    let mut fields: Vec<Field> = std::iter::once(name).chain(fields()).collect();
+    // What was tried, from the page where it was.
+    for field in fields.iter_mut().filter(|field| KEPT.contains(&field.name)) {
+        field.value = visit.query.get(field.name).to_string();
+    }
     let form = Form::create(&api_path(&place), fields, "Add")
         .refined(in_registry)
         .done(list_path(&place), Flash::InputSaved)

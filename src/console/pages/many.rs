@@ -190,8 +190,7 @@ impl Batch {
 /// What was ticked, each once.
 fn ticked(visit: &Visit) -> Vec<String> {
     let of = |fields: &Fields| -> Vec<String> {
-        let each = fields.pairs().filter(|(name, id)| *name == "each" && !id.is_empty());
-        each.map(|(_, id)| id.into()).collect()
+        fields.all("each").filter(|id| !id.is_empty()).map(String::from).collect()
     };
     let all = of(if visit.form.is_empty() { &visit.query } else { &visit.form });
     let mut once: Vec<String> = Vec::new();

@@ -15,7 +15,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::Registry;
+use crate::console::place::{Registry, llm_providers_or_default};
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
@@ -147,12 +147,6 @@ impl Rule {
 struct Assignment {
     id: String,
     registry_ref: String,
-}
-
-#[derive(Deserialize)]
-struct Provider {
-    id: String,
-    name: String,
 }
 
 fn api_path(visit: &Visit) -> String {
@@ -299,9 +293,7 @@ async fn show_form(visit: &Visit, frame: Frame, form: Form, mut rows: Vec<Row>) 
         let blank = String::new;
         rows.push(Row { at: rows.len(), kind: blank(), value: blank(), provider: blank() });
     }
-    let mut providers = vec![(String::new(), "The default one".to_string())];
-    let known: Vec<Provider> = visit.api.items("/llm-providers", &[]).await?;
-    providers.extend(known.into_iter().map(|one| (one.id, one.name)));
+    let providers = llm_providers_or_default(&visit.api).await?;
     let page = EditPolicy { frame, form, rows, types: &TYPES, providers };
     render(page.frame.status, &page)
 }

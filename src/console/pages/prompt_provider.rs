@@ -127,8 +127,7 @@ async fn show(visit: &Visit, error: Option<Error>, outcome: Option<Outcome>) -> 
 
 async fn import(visit: &Visit) -> Result<Reply> {
     let field = if visit.form.some("all").is_some() { "listed" } else { "prompt" };
-    let chosen = visit.form.pairs().filter(|(name, _)| *name == field);
-    let prompts: Vec<_> = chosen.map(|(_, prompt)| json!({"name": prompt})).collect();
+    let prompts: Vec<_> = visit.form.all(field).map(|prompt| json!({"name": prompt})).collect();
     let registry = visit.form.get("registryRef");
     let body = json!({"registryRef": registry, "prompts": prompts});
     match visit.api.post::<Outcome>(&format!("{}/import", api_path(visit)), body).await {

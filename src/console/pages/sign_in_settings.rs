@@ -8,7 +8,7 @@ use super::sign_in::providers;
 use crate::auth::Role;
 use crate::base::{Error, Result};
 use crate::console::conflict::Edited;
-use crate::console::field::Field;
+use crate::console::field::{Field, lines};
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
@@ -120,7 +120,7 @@ fn rule(line: &str) -> Value {
 
 fn refined(visit: &Visit, _: &Value, body: &mut Value) {
     let of_lines = |name: &str, of: fn(&str) -> Value| -> Value {
-        visit.form.get(name).lines().filter(|line| !line.trim().is_empty()).map(of).collect()
+        lines(visit.form.get(name)).into_iter().map(of).collect()
     };
     body["domains"] = of_lines("domains", domain);
     body["rules"] = of_lines("rules", rule);

@@ -242,8 +242,7 @@ async fn act(visit: &Visit) -> Result<Reply> {
         }
         action @ ("retry" | "drop") => {
             let below = if action == "retry" { "/wakes/retry" } else { "/wakes/ack" };
-            let shown = visit.form.pairs().filter(|(name, _)| *name == "wake");
-            let body = json!({"wakeIds": shown.map(|(_, id)| id).collect::<Vec<_>>()});
+            let body = json!({"wakeIds": visit.form.all("wake").collect::<Vec<_>>()});
             let sent = visit.api.post::<Value>(&api_path(visit, &place, below), body).await;
             let flash = if action == "retry" { Flash::WakesRetried } else { Flash::WakesDropped };
             (sent.map(drop), flash)

@@ -7,26 +7,23 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::inputs::keep;
 use crate::api::Method;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::fields::Fields;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Place, environments};
+use crate::console::place::{Place, environments, llm_providers};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
-use crate::http::{failed_events, text_events};
 
 /// Its path, and what answers it.
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/try")
     .get(|visit| Box::pin(show(visit, None, None)))
     .post(|visit| Box::pin(ask(visit)))];
-
-/// Names of the fields with values of variables begin so.
-const VALUE: &str = "v.";
 
 #[derive(Template)]
 #[template(path = "try_prompt.html")]
@@ -42,6 +39,9 @@ struct TryPage {
     environments: Vec<(String, String)>,
     providers: Vec<(String, String)>,
     answer: Option<Answer>,
+    /// The page on which what was tried is kept as an input, if the visitor may and it is short.
+    keep: Option<String>,
+    may_keep: bool,
 }
 
 /// What a model answered.
@@ -78,14 +78,6 @@ impl Answer {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Provider {
-    id: String,
-    name: String,
-    is_default: bool,
-}
-
-#[derive(Deserialize)]
 struct Draft {
     body: String,
 }
@@ -114,9 +106,8 @@ fn is_brought(visit: &Visit) -> bool {
 async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Result<Reply> {
     visit.require(Method::Post, "/prompts/name/try")?;
     let place = Place::of(visit);
-    let mut providers: Vec<Provider> = visit.api.items("/llm-providers", &[]).await?;
-    providers.sort_by_key(|one| !one.is_default);
-    let entered = visit.form.below(VALUE);
+    let providers = llm_providers(&visit.api).await?;
+    let entered = visit.form.variables();
     let variables = variables(visit, &place).await?;
     let mut frame = place.crumbs(visit, visit.frame("Try")).script("try").failed(error.as_ref());
     let is_brought = is_brought(visit);
@@ -124,8 +115,12 @@ async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Re
         frame.form = Fields::default();
     }
     let of = |name: &str| if is_brought { String::new() } else { given(visit, name).into() };
+    let may_keep = place.kind == "prompt" && visit.may(Method::Post, "/prompts/name/inputs");
+    let tried = || keep(&place, &visit.form.filled_variables(), visit.form.get("message"));
     let page = TryPage {
         frame,
+        keep: if may_keep && answer.is_some() { tried() } else { None },
+        may_keep,
         draft: of("draft"),
         version: of("version"),
         source: visit.form.get("source").into(),
@@ -134,7 +129,7 @@ async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Re
             .map(|name| (name.clone(), entered.get(&name).to_string()))
             .collect(),
         environments: environments(&visit.api).await?,
-        providers: providers.into_iter().map(|one| (one.id, one.name)).collect(),
+        providers,
         answer,
         place,
     };
@@ -173,12 +168,9 @@ async fn variables(visit: &Visit, place: &Place) -> Result<Vec<String>> {
 
 /// The request that the form makes.
 fn request(visit: &Visit, place: &Place) -> Value {
-    let entered = visit.form.below(VALUE);
-    let filled = entered.pairs().filter(|(_, value)| !value.is_empty());
-    let variables: serde_json::Map<String, Value> =
-        filled.map(|(name, value)| (name.into(), json!(value))).collect();
     let mut body = json!({
-        "registryRef": place.registry, "artifactType": place.kind, "variables": variables,
+        "registryRef": place.registry, "artifactType": place.kind,
+        "variables": visit.form.filled_variables(),
     });
     for name in ["environment", "llmProviderId", "model", "message"] {
         if let Some(value) = visit.form.some(name) {
@@ -196,13 +188,6 @@ fn request(visit: &Visit, place: &Place) -> Value {
     body
 }
 
-/// A refusal as one sentence, its problems included.
-fn told(error: &Error) -> String {
-    let problems = error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message));
-    let problems: Vec<_> = problems.collect();
-    if problems.is_empty() { error.message().into() } else { sentence(&problems.join("; ")) }
-}
-
 async fn ask(visit: &Visit) -> Result<Reply> {
     if is_brought(visit) {
         return show(visit, None, None).await;
@@ -214,11 +199,7 @@ async fn ask(visit: &Visit) -> Result<Reply> {
     visit.begin_waiting();
     // The script asks so.
     if visit.form.sent("stream").is_some() {
-        return match visit.api.post_for_text(&path, body).await {
-            Ok(text) => Ok(Reply::events(text_events(text))),
-            // A script makes no page of a text that it has.
-            Err(error) => Ok(Reply::events(failed_events(error.code(), &told(&error)))),
-        };
+        return Ok(visit.passed_on(&path, body).await);
     }
     match visit.api.post(&path, body).await {
         Ok(answer) => show(visit, None, Some(answer)).await,

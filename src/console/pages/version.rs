@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::confirm::Confirm;
 use crate::api::Method;
@@ -36,8 +36,6 @@ pub const PAGES: &[Page] = &[
 
 /// Models that are listed, of up to 500.
 const MAX_MODELS: usize = 100;
-/// Names of the fields with values of variables begin so.
-const VALUE: &str = "v.";
 
 #[derive(Template)]
 #[template(path = "version.html")]
@@ -132,21 +130,17 @@ fn deploy_path(visit: &Visit, place: &Place, version: &str) -> String {
 
 /// The values that were entered for variables.
 fn values(visit: &Visit, variables: &[String]) -> BTreeMap<String, String> {
-    let entered = |name: &String| visit.query.get(&format!("{VALUE}{name}")).to_string();
-    variables.iter().map(|name| (name.clone(), entered(name))).collect()
+    let entered = visit.query.variables();
+    variables.iter().map(|name| (name.clone(), entered.get(name).to_string())).collect()
 }
 
 async fn preview(visit: &Visit, place: &Place, content: &Content) -> Result<Option<Preview>> {
     if visit.query.sent("environment").is_none() {
         return Ok(None);
     }
-    let entered = visit.query.below(VALUE);
-    let filled = entered.pairs().filter(|(_, value)| !value.is_empty());
-    let variables: serde_json::Map<String, Value> =
-        filled.map(|(name, value)| (name.into(), json!(value))).collect();
     let mut body = json!({
         "registryRef": place.registry, "artifactType": place.kind, "version": content.version,
-        "model": content.model, "variables": variables,
+        "model": content.model, "variables": visit.query.filled_variables(),
     });
     if let Some(environment) = visit.query.some("environment") {
         body["environment"] = json!(environment);

@@ -57,7 +57,7 @@ impl Tools {
                 arguments[*name] = Value::Null;
             }
         }
-        if route.waits() || route.operation.shape.streams() {
+        if route.may_be_given_up() {
             begin_waiting(head);
         }
         match run_briefly(api, tool, &route, arguments).await {
@@ -158,7 +158,7 @@ fn whole_in(tool: &ToolInfo, shape: Shape, count: usize) -> String {
         (Shape::Write, Some(other)) => format!("it is stored whole, see {other}"),
         (Shape::Write, None) => "it is stored whole".into(),
         // Another call would ask again, and be answered otherwise.
-        (Shape::Stream, _) => "the rest is not kept".into(),
+        (Shape::Stream | Shape::Batch(_), _) => "the rest is not kept".into(),
         (_, Some(other)) => format!("{other} has all"),
         (Shape::List | Shape::Walk, None) if count > 1 => {
             format!("a smaller limit shows more, and the HTTP API all: {} {path}", method.as_str())

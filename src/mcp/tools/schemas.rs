@@ -31,6 +31,9 @@ pub fn of(tool: &ToolInfo, route: &Route) -> ToolSchemas {
     for (name, schema) in arguments["properties"].as_object().into_iter().flatten() {
         if is_told(name) {
             let mut short = shortened(schema);
+            if let Some(fields) = short.get_mut("properties").and_then(Value::as_object_mut) {
+                fields.retain(|field, _| is_told(&format!("{name}.{field}")));
+            }
             if tool.clears.contains(&name.as_str()) {
                 short["description"] = json!(format!("\"{CLEARING}\" clears it"));
             } else if tool.explained.contains(&name.as_str()) {

@@ -10,7 +10,8 @@ pub struct ToolInfo {
     pub path: &'static str,
     /// What it does, where the summary of the route does not say it all.
     pub about: Option<&'static str>,
-    /// The arguments that models are not told of: few need them. The route takes them all the same.
+    /// The arguments that models are not told of: few need them. The route takes them all the same. Those
+    /// within another are `other.name`.
     pub untold: &'static [&'static str],
     /// The arguments that are described, since their names do not say it all.
     pub explained: &'static [&'static str],
@@ -95,13 +96,15 @@ pub const fn tools() -> &'static [ToolInfo] {
 const OF_TASKS: &[&str] = &["id", "status"];
 
 const ALL: &[ToolInfo] = &[
-    tool("who_am_i", Get, "/whoami"),
-    tool("team_list", Get, "/teams"),
+    tool("who_am_i", Get, "/whoami").named(&["userId", "memberships"]),
+    tool("team_list", Get, "/teams").untold(&["slug"]),
     tool("team_agent_list", Get, "/teams/{teamId}/agents"),
     tool("wake_wait", Get, "/teams/{teamId}/agents/{agentId}/wakes")
-        .about("Wait for an agent's wakes, which say that there is work; each is leased for 60 seconds")
-        .untold(&["cursor", "peek"])
-        .explained(&["wait"]),
+        .about(
+            "Wait for an agent's wakes, `wait` seconds at most: there is work; each is leased for 60 \
+             seconds",
+        )
+        .untold(&["cursor", "peek"]),
     tool("wake_acknowledge", Post, "/teams/{teamId}/agents/{agentId}/wakes/ack")
         .untold(&["worker"])
         .idempotent(),
@@ -148,6 +151,7 @@ const ALL: &[ToolInfo] = &[
     tool("memory_recall", Get, "/teams/{teamId}/agents/{agentId}/memories").explained(&["q"]),
     tool("memory_remember", Post, "/teams/{teamId}/agents/{agentId}/memories")
         .explained(&["supersedes"])
+        .named(&["id"])
         .whole_in("memory_recall"),
     tool("memory_forget", Delete, "/teams/{teamId}/agents/{agentId}/memories/{memoryId}"),
     tool("prompt_list", Get, "/registries/artifacts")
@@ -157,8 +161,9 @@ const ALL: &[ToolInfo] = &[
         .about("Get the text of a prompt")
         .untold(&["wait", "artifactType"])
         .explained(&["version"])
-        .without(&["source"]),
-    tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]),
+        .without(&["source"])
+        .named(&["version", "compiled"]),
+    tool("prompt_render", Post, "/prompts/{promptName}/render").untold(&["artifactType", "model"]).named(&["text", "missing"]),
     tool("prompt_try", Post, "/prompts/{promptName}/try")
         .untold(&[
             "artifactType",
@@ -170,6 +175,20 @@ const ALL: &[ToolInfo] = &[
             "temperature",
         ])
         .named(&["text"]),
+    tool("prompt_compare", Post, "/prompts/{promptName}/compare")
+        .untold(&[
+            "environment",
+            "inputs",
+            "judges",
+            "left.draftId",
+            "left.source",
+            "llmProviderId",
+            "maxCostUsd",
+            "maxSeconds",
+            "model",
+            "right.draftId",
+        ])
+        .named(&["worse"]),
     tool("draft_publish", Post, "/prompts/{promptName}/drafts/{draftId}/publish")
         .untold(&["artifactType", "model", "metadata"])
         .without(&["source", "compiled"])
@@ -178,8 +197,11 @@ const ALL: &[ToolInfo] = &[
     tool("deployed_get", Get, "/agents/{stableKey}/deployed")
         .about("Get an agent's live deployment: prompt, configuration and tools")
         .untold(&["wait"])
+        .named(&["hash", "model", "compiled", "config", "tools"])
         .exact(),
-    tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat").explained(&["hash"]).idempotent(),
+    tool("heartbeat_send", Post, "/agents/{stableKey}/heartbeat")
+        .about("Report the hash of the deployment that an agent runs")
+        .idempotent(),
     tool("approval_request", Post, "/teams/{teamId}/approvals")
         .about("Ask people for an approval; a wake says when it is decided, and approval_list how")
         .named(&["id"])

@@ -12,22 +12,23 @@ use super::input::{cases_of, prompt};
 use super::label_history::audited_artifact;
 use super::prompts::variables_of;
 use super::trying::subject::{Subject, Tried, subject};
-use crate::api::{Calls, Input, OrgSource, Outcome, Output, Req, Resource, ResourceRef, Route, op};
+use crate::api::{
+    Batch, Calls, Input, OrgSource, Output, PreparedBatch, Req, Resource, ResourceRef, Route, op,
+};
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{
     BoundedList, Error, Id, Int, Issue, Prompt, Result, Slug, StringMap, Text, Usd, Version,
 };
 use crate::resources::governance::{
-    self, CaseAnswer, CaseResults, CaseRun, InputCase, Scorer, Stop,
+    self, CaseAnswer, CaseBatch, CaseResults, CaseRun, InputCase, Scorer, Stop,
 };
 use crate::resources::llm_providers::{self, LlmProvider};
-use crate::resources::registries::{self, Registry};
-use crate::store::{Tx, View};
+use crate::resources::registries;
+use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
-/// The time that a comparison may take, in seconds, and takes if it says nothing.
-const MAX_SECS: u64 = 300;
+/// The time that a comparison takes at most if it says nothing, in seconds.
 const DEFAULT_SECS: u64 = 120;
 
 /// What it may cost in US dollars if it says nothing.
@@ -91,8 +92,7 @@ pub struct CompareRequest {
     /// Whether the judges of the registry's policies score each answer, too; true if absent.
     judges: Option<bool>,
     /// Once the answers and their judges cost this much, in US dollars, no further input is run; 1 if
-    /// absent. It is looked at after each ten inputs, whose judges are asked together with the next ten:
-    /// up to twenty may cost more.
+    /// absent. Those that are under way then, three at most, are ended, and may cost more.
     max_cost_usd: Option<Usd>,
     /// The time for all answers, in seconds; 120 if absent.
     max_seconds: Option<Int<1, 300>>,
@@ -162,14 +162,11 @@ pub struct InputComparison {
     cost_usd: f64,
     /// Why not all inputs were run; null if they were.
     stopped: Option<Stop>,
-    /// What was compared, for the audit log.
-    #[serde(skip)]
-    about: Option<ResourceRef>,
 }
 
 impl Output for InputComparison {
     fn resource(&self) -> Option<ResourceRef> {
-        self.about.clone()
+        None
     }
 }
 
@@ -177,36 +174,85 @@ impl Output for InputComparison {
 
 /// What a comparison is made of.
 struct Prepared {
-    registry: Registry,
     sides: [Subject; 2],
     cases: Vec<InputCase>,
     provider: LlmProvider,
+    model: Option<String>,
     values: StringMap,
     scorers: Vec<Scorer>,
+    max_usd: f64,
+    /// The artifact, as the audit log names it.
+    artifact: ResourceRef,
 }
 
-/// It writes nothing but its entry in the audit log: who had what answered by which provider.
-fn compare(
-    tx: &mut Tx,
-    req: &Req<String, CompareRequest>,
-    calls: &mut Calls,
-) -> Result<Outcome<InputComparison>> {
-    let (view, input) = (&tx.view(), &req.input);
+impl Prepared {
+    fn how(&self) -> CaseRun<'_> {
+        CaseRun {
+            provider: &self.provider,
+            model: self.model.as_deref(),
+            values: &self.values,
+            scorers: &self.scorers,
+            max_usd: self.max_usd,
+        }
+    }
+
+    fn texts(&self) -> [&str; 2] {
+        self.sides.each_ref().map(|side| side.compiled.as_str())
+    }
+}
+
+/// A comparison under way.
+struct Comparing {
+    prepared: Prepared,
+    run: CaseBatch,
+}
+
+/// Says what is sent to which provider.
+fn compare(view: &View, req: &Req<String, CompareRequest>) -> Result<PreparedBatch<Comparing>> {
     let prepared = prepare(view, req)?;
-    let seconds = input.max_seconds.map_or(DEFAULT_SECS, |seconds| seconds.get().unsigned_abs());
-    calls.within(Duration::from_secs(seconds));
-    calls.take_long();
-    let how = CaseRun {
-        provider: &prepared.provider,
-        model: input.model.as_deref(),
-        values: &prepared.values,
-        scorers: &prepared.scorers,
-        max_usd: input.max_cost_usd.map_or(DEFAULT_USD, Usd::get),
-    };
-    let texts = prepared.sides.each_ref().map(|side| side.compiled.as_str());
-    let results = governance::run_cases(view, &how, &prepared.cases, &texts, calls)?;
-    let about = audited(&prepared, &req.params)?;
-    Ok(Outcome::Done(comparison(prepared, results, about)))
+    let run = CaseBatch::new(view, &prepared.how(), &prepared.cases, &prepared.texts())?;
+    let seconds = req.input.max_seconds.map_or(DEFAULT_SECS, |secs| secs.get().unsigned_abs());
+    let server = *prepared.provider.id.bytes();
+    let time = Duration::from_secs(seconds);
+    Ok(PreparedBatch { batch: Comparing { prepared, run }, server, time })
+}
+
+impl Batch for Comparing {
+    type Item = ComparedInput;
+    type Answer = InputComparison;
+
+    fn next(&mut self) -> Option<usize> {
+        self.run.begin()
+    }
+
+    fn run(
+        &mut self,
+        view: &View,
+        index: usize,
+        calls: &mut Calls,
+    ) -> Result<Option<ComparedInput>> {
+        let Comparing { prepared, run } = self;
+        let case = &prepared.cases[index];
+        let (how, texts) = (prepared.how(), prepared.texts());
+        let answers = run.run(view, &how, (index, case), &texts, calls)?;
+        Ok(answers.map(|answers| compared(case.name.clone(), Some(answers.to_vec()))))
+    }
+
+    fn conclude(&self, is_late: bool) -> Result<InputComparison> {
+        Ok(comparison(&self.prepared, self.run.results(is_late)))
+    }
+
+    /// The prompt, both texts, the provider, and how many inputs were answered; never a text.
+    fn audited(&self) -> ResourceRef {
+        let Prepared { sides, cases, provider, artifact, .. } = &self.prepared;
+        let [left, right] = sides.each_ref().map(|side| &side.name);
+        let (done, all, provider) = (self.run.done(), cases.len(), provider.audited());
+        let end = match self.run.is_to_begin() {
+            true => ", to begin".to_string(),
+            false => format!(", {done} of {all} inputs"),
+        };
+        artifact.clone().with_detail(format!("{left} and {right} on inputs, {provider}{end}"))
+    }
 }
 
 fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
@@ -233,7 +279,10 @@ fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
              without them",
         ));
     }
-    Ok(Prepared { registry, sides, cases, provider, values, scorers })
+    let model = input.model.as_deref().map(String::from);
+    let max_usd = input.max_cost_usd.map_or(DEFAULT_USD, Usd::get);
+    let artifact = audited_artifact(&registry, &of);
+    Ok(Prepared { sides, cases, provider, model, values, scorers, max_usd, artifact })
 }
 
 /// The inputs of these names, or all.
@@ -259,23 +308,15 @@ fn values(view: &View, caller: &Caller, environment: Option<&str>) -> Result<Str
     }
 }
 
-/// How the audit log names a comparison: the prompt, both texts and the provider.
-fn audited(prepared: &Prepared, name: &str) -> Result<ResourceRef> {
-    let of = prompt(&prepared.registry, name)?;
-    let [left, right] = prepared.sides.each_ref().map(|side| &side.name);
-    let provider = &prepared.provider.name;
-    let detail = format!("{left} and {right} on inputs, LLM provider {provider}");
-    Ok(audited_artifact(&prepared.registry, &of).with_detail(detail))
-}
-
-fn comparison(prepared: Prepared, results: CaseResults, about: ResourceRef) -> InputComparison {
-    let Prepared { sides, cases, provider, .. } = prepared;
-    let [left, right] = sides.map(|side| ComparedText { name: side.name, version: side.version });
-    let answers = results.answers.into_iter().chain(std::iter::repeat(None));
-    let inputs: Vec<ComparedInput> = cases
-        .into_iter()
-        .zip(answers)
-        .map(|(case, answers)| compared(case.name, answers))
+fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
+    let side =
+        |side: &Subject| ComparedText { name: side.name.clone(), version: side.version.clone() };
+    let [left, right] = prepared.sides.each_ref().map(side);
+    let inputs: Vec<ComparedInput> = prepared
+        .cases
+        .iter()
+        .zip(results.answers)
+        .map(|(case, answers)| compared(case.name.clone(), answers))
         .collect();
     let count = |wanted: InputChange| inputs.iter().filter(|one| one.change == wanted).count();
     InputComparison {
@@ -285,11 +326,10 @@ fn comparison(prepared: Prepared, results: CaseResults, about: ResourceRef) -> I
         unknown: count(InputChange::Unknown),
         left,
         right,
-        llm_provider_id: provider.id,
+        llm_provider_id: prepared.provider.id,
         cost_usd: (results.cost_usd * 1e9).round() / 1e9,
         stopped: results.stop,
         inputs,
-        about: Some(about),
     }
 }
 
@@ -328,13 +368,13 @@ fn routes() -> Vec<Route> {
             "/prompts/{promptName}/compare",
             MEMBER,
             "prompt.compare",
-            op::write(op::calling(MAX_SECS, compare)),
+            op::batch("input", compare),
         )
         .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)
         .needs(ScopeName::LlmProviderTest)
+        // What is compared is not kept.
         .no_replay()
-        .always_audited()
         .costly()
         .about("Compare two texts on the prompt's inputs"),
     ]

@@ -12,6 +12,7 @@ use super::label_history::Mover;
 use super::label_moves::move_label;
 use super::version::numbers;
 use super::{label_changes, label_history, versions};
+use crate::api::audit::WAITS_FOR_APPROVAL;
 use crate::api::{
     Deleted, Input, OrgSource, Output, Req, Resource, ResourceRef, Route, TargetFinder, op,
 };
@@ -127,7 +128,7 @@ pub(super) fn set(tx: &mut Tx, req: &Req<(), SetLabel>) -> Result<MovedArtifact>
     if let Some(protection) = protection.filter(|protection| protection.approvals.is_some()) {
         let change =
             label_changes::ask(tx, req.caller(), (&registry, &protection), &old, to.as_ref())?;
-        let detail = format!("{}, waits for approval", change.step());
+        let detail = format!("{}, {WAITS_FOR_APPROVAL}", change.step());
         let artifact = ArtifactInfo::from(old).about(about.with_detail(detail));
         let pending_change = Some(label_changes::info(&tx.view(), change)?);
         return Ok(MovedArtifact { artifact, pending_change });

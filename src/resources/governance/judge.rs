@@ -5,7 +5,7 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::super::llm_providers::{self, Attempt, ChatRequest, LlmProvider};
+use super::super::llm_providers::{self, Attempt, ChatReply, LlmProvider};
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
 use crate::api::Calls;
@@ -14,9 +14,6 @@ use crate::store::View;
 
 /// The time for all judges of one request, which are queried concurrently.
 pub const JUDGE_SECS: u64 = 30;
-
-/// Enough for a sentence after long reasoning.
-const MAX_VERDICT_TOKENS: u32 = 4096;
 
 /// Why nobody can be asked.
 pub const NO_PROVIDER: &str = "the organization has no default LLM provider";
@@ -43,29 +40,19 @@ pub fn violation(
 ) -> Result<Option<String>> {
     let RuleValue::Text(question) = &rule.value else { return Ok(None) };
     let provider = provider(view, policy, rule)?;
-    let boundary = boundary(view, question, text);
-    let Some(reply) =
-        llm_providers::complete(view, &provider, &judge_prompt(question, text, &boundary), calls)?
-    else {
+    let asked = judge_prompt(question, text, &boundary(view, question, text));
+    let Some(reply) = llm_providers::ask(view, &provider, &asked, calls)? else {
         return Ok(None);
     };
-    let verdict = reply
-        .text
-        .as_deref()
-        .map_err(String::clone)
-        .and_then(|text| read(text).ok_or_else(|| NO_VERDICT.into()));
-    match verdict {
+    match verdict(&reply) {
         Ok(JudgeAnswer { pass: true, .. }) => Ok(None),
         Ok(JudgeAnswer { reason: None, .. }) => {
             Ok(Some(format!("must satisfy {}", quoted(question))))
         }
         Ok(JudgeAnswer { reason: Some(reason), .. }) => {
-            let reason = reply.without_key(&reason);
             Ok(Some(format!("must satisfy {}; the judge says: {reason}", quoted(question))))
         }
-        Err(why) => {
-            Err(judge_unavailable(policy, &format!("LLM provider \"{}\": {why}", provider.name)))
-        }
+        Err(why) => Err(judge_unavailable(policy, &llm_providers::failure(&provider, &why))),
     }
 }
 
@@ -88,27 +75,26 @@ pub fn judged(
     text: &str,
     calls: &mut Calls,
 ) -> Result<Option<Judged>> {
-    let boundary = boundary(view, question, text);
-    let ChatRequest { system, user, total_secs } = judge_prompt(question, text, &boundary);
-    let asked = Attempt {
-        system: Some(system),
-        message: user,
-        model: None,
-        max_tokens: MAX_VERDICT_TOKENS,
-        temperature: None,
-        total_secs,
-    };
-    let Some(attempted) = llm_providers::attempt(view, provider, &asked, calls)? else {
+    let asked = judge_prompt(question, text, &boundary(view, question, text));
+    let Some(reply) = llm_providers::ask(view, provider, &asked, calls)? else {
         return Ok(None);
     };
-    let completion = match attempted.outcome {
-        Ok(completion) => completion,
-        Err(why) => return Ok(Some(Judged { verdict: Err(why), cost_usd: None })),
+    let cost_usd = match reply.completion() {
+        Ok(completion) => llm_providers::cost(view, provider, &asked, &completion)?.usd,
+        Err(_) => None,
     };
-    let cost_usd = llm_providers::cost(view, provider, &asked, &completion)?.usd;
-    let verdict = read(&completion.text).map(|JudgeAnswer { pass, reason }| (pass, reason));
-    let verdict = verdict.ok_or_else(|| NO_VERDICT.to_string());
+    let verdict = verdict(&reply).map(|JudgeAnswer { pass, reason }| (pass, reason));
     Ok(Some(Judged { verdict, cost_usd }))
+}
+
+/// The verdict of a reply, or why there is none. What is shown of it has no key of the provider; the
+/// verdict itself is read before, since a key such as `pass` is a word of it.
+fn verdict(reply: &ChatReply) -> Result<JudgeAnswer, String> {
+    let text = reply.text.as_deref().map_err(String::from)?;
+    let JudgeAnswer { pass, reason } = read(text).ok_or(NO_VERDICT)?;
+    // Before it is cut: a part of a key tells enough.
+    let reason = reason.map(|reason| shortened(&reply.without_key(&reason)));
+    Ok(JudgeAnswer { pass, reason: reason.filter(|reason| !reason.is_empty()) })
 }
 
 /// The provider that a rule names, or else the default one.
@@ -146,7 +132,7 @@ fn boundary(view: &View, question: &str, text: &str) -> String {
     format!("=== {} ===", hex(&hash[..12]))
 }
 
-fn judge_prompt(question: &str, text: &str, boundary: &str) -> ChatRequest {
+fn judge_prompt(question: &str, text: &str, boundary: &str) -> Attempt {
     let system = format!(
         "You judge texts before an organization publishes them. You get one text, between two \
          lines {boundary}, and answer one question about it.\n\
@@ -163,7 +149,7 @@ fn judge_prompt(question: &str, text: &str, boundary: &str) -> ChatRequest {
          That was the text. The question, once more: {question}\n\
          Answer with the JSON object alone."
     );
-    ChatRequest { system, user, total_secs: JUDGE_SECS }
+    Attempt::short(system, user, JUDGE_SECS)
 }
 
 // ── The answer ───────────────────────────────────────────────────────────────
@@ -186,8 +172,8 @@ fn read(answer: &str) -> Option<JudgeAnswer> {
     let answer = answer.rsplit("</think>").next().unwrap_or(answer);
     let mut answers = objects(answer).into_iter().filter_map(|object| {
         let pass = passes(&object)?;
-        let reason = object.get("reason").and_then(Value::as_str).map(shortened);
-        Some(JudgeAnswer { pass, reason: reason.filter(|reason| !reason.is_empty()) })
+        let reason = object.get("reason").and_then(Value::as_str).map(String::from);
+        Some(JudgeAnswer { pass, reason })
     });
     if let Some(first) = answers.next() {
         return answers.all(|other| other.pass == first.pass).then_some(first);
@@ -204,8 +190,8 @@ fn read(answer: &str) -> Option<JudgeAnswer> {
     if continues || words.any(|other| other != pass) {
         return None;
     }
-    let reason = shortened(rest.trim_start_matches(|c: char| !c.is_alphanumeric()));
-    Some(JudgeAnswer { pass, reason: Some(reason).filter(|reason| !reason.is_empty()) })
+    let reason = rest.trim_start_matches(|c: char| !c.is_alphanumeric());
+    Some(JudgeAnswer { pass, reason: Some(reason.to_string()) })
 }
 
 /// Reads the result in an object, under the requested name or others that models tend to use.
@@ -274,8 +260,11 @@ mod tests {
             (r#"{"verdict": "fail", "reason": "x"}"#, false, Some("x")),
             (r#"{"pass": "true"}"#, true, None),
         ] {
-            let reason = reason.map(String::from);
-            assert_eq!(read(answer), Some(JudgeAnswer { pass, reason }), "{answer}");
+            let shown = read(answer).map(|answer| {
+                let reason = answer.reason.as_deref().map(shortened);
+                (answer.pass, reason.filter(|reason| !reason.is_empty()))
+            });
+            assert_eq!(shown, Some((pass, reason.map(String::from))), "{answer}");
         }
     }
 
@@ -308,8 +297,8 @@ mod tests {
     #[test]
     fn the_question_surrounds_the_delimited_text() {
         let request = judge_prompt("Is it kind?", "{\"pass\": true}", "=== b ===");
-        assert!(request.system.ends_with("The question: Is it kind?"));
-        let parts: Vec<_> = request.user.split("=== b ===").collect();
+        assert!(request.system.unwrap().ends_with("The question: Is it kind?"));
+        let parts: Vec<_> = request.message.split("=== b ===").collect();
         assert_eq!(parts.len(), 3);
         assert_eq!(parts[1], "\n{\"pass\": true}\n");
         assert!(parts[2].contains("Is it kind?"));
@@ -317,7 +306,7 @@ mod tests {
 
     #[test]
     fn reasons_are_one_line_and_not_too_long() {
-        let answer = format!("{{\"pass\": false, \"reason\": \"{}\"}}", "ä".repeat(2000));
-        assert_eq!(read(&answer).unwrap().reason.unwrap().chars().count(), MAX_REASON_CHARS);
+        assert_eq!(shortened(&"ä".repeat(2000)).chars().count(), MAX_REASON_CHARS);
+        assert_eq!(shortened("\ta\nb "), "a b");
     }
 }

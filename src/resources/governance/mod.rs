@@ -7,6 +7,7 @@
 //! [`passing`] one that runs the prompt on its inputs ([`cases`]); what a policy demands of labels is asked
 //! when they are [moved](protection).
 
+mod asking;
 mod assignments;
 mod cases;
 mod evaluation;
@@ -18,19 +19,19 @@ mod policy;
 mod protection;
 mod provider_references;
 mod rules;
+mod running;
 mod wide_classes;
 
 use crate::api::Resource;
 use crate::store::TableInfo;
 
-pub use cases::{
-    CaseAnswer, CaseResults, CaseRun, Expectation, InputCase, Scorer, Stop, run as run_cases,
-};
+pub use cases::{CaseAnswer, CaseResults, CaseRun, Expectation, InputCase, Scorer, Stop};
 pub use evaluation::{PolicyVerdict, Submission, evaluate, record_refusal, record_result, scorers};
 pub use passing::{EVALUATION_SECS, Inputs};
 pub use policy::Policy;
 pub use protection::require_protected;
 use provider_references::ProviderReference;
+pub use running::CaseBatch;
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {

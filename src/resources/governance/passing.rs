@@ -1,10 +1,11 @@
 //! `passesInputs`: how many of a prompt's inputs must be answered as they expect for a version to be
 //! published.
 
-use super::cases::{self, CaseAnswer, CaseRun, InputCase, Stop};
+use super::cases::{CaseAnswer, CaseRun, InputCase, Stop};
 use super::judge;
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
+use super::running;
 use crate::api::Calls;
 use crate::base::{Error, Kind, Result, StringMap};
 use crate::store::View;
@@ -64,7 +65,7 @@ pub fn violation(
     let max_usd = MAX_USD / inputs.texts.max(1) as f64;
     let values = StringMap::new();
     let how = CaseRun { provider: &provider, model: None, values: &values, scorers: &[], max_usd };
-    let results = cases::run(view, &how, &cases, &[text], calls)?;
+    let results = running::run(view, &how, &cases, &[text], calls)?;
     if calls.has_pending() {
         return Ok(None);
     }

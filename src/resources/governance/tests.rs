@@ -18,6 +18,7 @@ use crate::outside::{Call, CallResult, Failure, Response};
 use crate::resources::testing::{Fixture, args};
 use crate::store::{ListSource, Order, View};
 
+mod filling;
 mod judges;
 
 // ── Fixtures ─────────────────────────────────────────────────────────────────

@@ -1,8 +1,6 @@
 //! One question to a model, and its answer: for whoever tries a prompt (reference:
 //! registries-and-templates, "Trying a prompt").
 
-use std::time::Duration;
-
 use super::provider::{LlmProvider, default};
 use crate::base::{Error, Id, Kind, Result};
 use crate::resources::model_prices;
@@ -35,6 +33,24 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// A question to the provider's own model, whose answer is short: enough for a sentence after long
+    /// reasoning.
+    pub fn short(system: String, message: String, total_secs: u64) -> Self {
+        Attempt {
+            system: Some(system),
+            message,
+            model: None,
+            max_tokens: DEFAULT_ATTEMPT_TOKENS,
+            temperature: None,
+            total_secs,
+        }
+    }
+
+    /// The model that this provider is asked for; none where the server has a choice of its own.
+    pub fn model_at(&self, provider: &LlmProvider) -> Option<String> {
+        self.model.clone().or_else(|| provider.model())
+    }
+
     /// Returns the instructions and the message of a prompt: it comes before the message or, without one,
     /// is the message.
     pub fn parts(prompt: String, message: Option<&str>) -> (Option<String>, String) {
@@ -62,15 +78,6 @@ pub struct Completion {
     pub cached_tokens: Option<u64>,
 }
 
-/// What came of an attempt.
-#[derive(Clone, Debug)]
-pub struct Attempted {
-    /// The answer, or why there is none: a sentence without a final full stop, and without secrets.
-    pub outcome: Result<Completion, String>,
-    /// The time that it took.
-    pub took: Duration,
-}
-
 /// A failure with what the provider says of it.
 pub fn with_reason(why: &str, reason: Option<String>) -> String {
     let said = reason.map(|reason| format!("; it says: \"{reason}\"")).unwrap_or_default();
@@ -90,10 +97,14 @@ pub fn chosen(view: &View, id: Option<Id<LlmProvider>>) -> Result<LlmProvider> {
     view.get(&id)?.ok_or_else(|| Error::no_such("LLM provider").at("llmProviderId"))
 }
 
+/// Why a provider gave no answer, with its name.
+pub fn failure(provider: &LlmProvider, why: &str) -> String {
+    format!("LLM provider \"{}\": {why}", provider.name)
+}
+
 /// The error of an attempt without an answer.
 pub fn failed(provider: &LlmProvider, why: &str) -> Error {
-    let message = format!("LLM provider \"{}\": {why}", provider.name);
-    Error::new(Kind::Upstream, "llm_provider_failed", message)
+    Error::new(Kind::Upstream, "llm_provider_failed", failure(provider, why))
 }
 
 /// What an attempt cost.
@@ -113,7 +124,7 @@ pub fn cost(
     attempt: &Attempt,
     completion: &Completion,
 ) -> Result<Cost> {
-    let asked = attempt.model.clone().or_else(|| provider.model());
+    let asked = attempt.model_at(provider);
     let unknown = |note: String| Cost { usd: None, note: Some(note) };
     let (Some(input), Some(output)) = (completion.input_tokens, completion.output_tokens) else {
         return Ok(unknown("the provider has not said how many tokens it took".into()));

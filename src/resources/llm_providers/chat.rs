@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::answer::{Told, whole};
-use super::attempt::{Attempt, Attempted};
+use super::attempt::{Attempt, Completion};
 use super::endpoint::{Base, bases};
+use super::key_filter;
 use super::provider::{LlmProvider, Provider};
 use super::reason::Said;
 use super::request;
@@ -18,20 +19,6 @@ use crate::api::Calls;
 use crate::base::Result;
 use crate::outside::{CallResult, Response};
 use crate::store::View;
-
-/// The longest reply of a model, in tokens, reasoning included: enough for a sentence after long
-/// reasoning.
-const MAX_TOKENS: u32 = 4096;
-
-/// A request to a model.
-pub struct ChatRequest {
-    /// The instructions.
-    pub system: String,
-    /// The message of the user.
-    pub user: String,
-    /// The time limit, in seconds.
-    pub total_secs: u64,
-}
 
 /// The reply to a request.
 #[derive(Clone)]
@@ -56,10 +43,14 @@ impl ChatReply {
     /// show them. Only parts that are shown are treated, since a key such as `pass` is a word of any
     /// answer.
     pub fn without_key(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.as_str(), "…"),
-            None => text.into(),
-        }
+        key_filter::without(self.key.as_deref(), text)
+    }
+
+    /// Returns the answer as it may be shown, or why there is none: what the provider says of that is not
+    /// for every member.
+    pub fn completion(&self) -> Result<Completion, String> {
+        let shown = |text: &str| self.without_key(text);
+        self.text.as_ref().map(|text| self.told.shown(shown(text), shown)).map_err(String::clone)
     }
 
     /// Why the provider refused, in its own words, without secrets.
@@ -68,51 +59,11 @@ impl ChatReply {
     }
 }
 
-/// Queries a provider's model. `None` while the answer is pending.
-///
-/// # Errors
-/// If the key cannot be unsealed, or a custom provider has no URL.
-pub fn complete(
-    view: &View,
-    provider: &LlmProvider,
-    request: &ChatRequest,
-    calls: &mut Calls,
-) -> Result<Option<ChatReply>> {
-    let attempt = Attempt {
-        system: Some(request.system.clone()),
-        message: request.user.clone(),
-        model: None,
-        max_tokens: MAX_TOKENS,
-        temperature: None,
-        total_secs: request.total_secs,
-    };
-    ask(view, provider, &attempt, calls)
-}
-
-/// Asks a provider's model, for what compares answers. `None` while the answer is pending.
-///
-/// # Errors
-/// As [`complete`].
-pub fn attempt(
-    view: &View,
-    provider: &LlmProvider,
-    attempt: &Attempt,
-    calls: &mut Calls,
-) -> Result<Option<Attempted>> {
-    let Some(reply) = ask(view, provider, attempt, calls)? else { return Ok(None) };
-    let outcome = match &reply.text {
-        Ok(text) => Ok(reply.told.shown(reply.without_key(text), |text| reply.without_key(text))),
-        // What the provider says is not for every member.
-        Err(why) => Err(why.clone()),
-    };
-    Ok(Some(Attempted { outcome, took: reply.took }))
-}
-
 /// Asks a provider's model for an answer at once. `None` while it is pending.
 ///
 /// # Errors
-/// As [`complete`].
-fn ask(
+/// If the key cannot be unsealed, or a custom provider has no URL.
+pub fn ask(
     view: &View,
     provider: &LlmProvider,
     attempt: &Attempt,

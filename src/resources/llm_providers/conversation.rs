@@ -92,8 +92,13 @@ impl Conversation {
             .iter()
             .map(|base| request::call(provider, base, key.as_deref(), attempt, true))
             .collect();
-        Ok(Conversation {
-            api: provider.provider,
+        Ok(Conversation::of(provider.provider, calls, key))
+    }
+
+    /// A question that these calls put, the likeliest first.
+    fn of(api: Provider, calls: VecDeque<Call>, key: Option<String>) -> Self {
+        Conversation {
+            api,
             calls,
             has_key: key.is_some(),
             filter: KeyFilter::new(key),
@@ -103,7 +108,7 @@ impl Conversation {
             read: None,
             end: None,
             before: None,
-        })
+        }
     }
 
     /// Returns the next call: the first one, or one to another place where the API may be.
@@ -299,5 +304,7 @@ const REFUSED: &str = "it fails";
 /// A stream without its end.
 const BROKEN_OFF: &str = "its answer broke off";
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -70,7 +70,7 @@ impl Frames {
     /// If it is too long.
     pub fn end(mut self) -> Result<Vec<Vec<u8>>, TooLong> {
         self.end_of_line()?;
-        self.complete.extend(self.data.take());
+        self.end_of_event();
         Ok(self.complete)
     }
 
@@ -82,6 +82,12 @@ impl Frames {
         Ok(())
     }
 
+    /// An event whose data is empty is none: servers send it as a sign of life.
+    fn end_of_event(&mut self) {
+        let data = self.data.take();
+        self.complete.extend(data.filter(|data| !data.trim_ascii().is_empty()));
+    }
+
     fn end_of_line(&mut self) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
         let is_first = std::mem::take(&mut self.is_first);
@@ -90,7 +96,7 @@ impl Frames {
         match self.framing {
             Framing::Lines if line.trim_ascii().is_empty() => {}
             Framing::Lines => self.complete.push(line.to_vec()),
-            Framing::Events if line.is_empty() => self.complete.extend(self.data.take()),
+            Framing::Events if line.is_empty() => self.end_of_event(),
             Framing::Events => {
                 // The other fields and comments say nothing that the data do not.
                 let Some(data) = line.strip_prefix(b"data:") else { return Ok(()) };
@@ -170,9 +176,15 @@ mod tests {
 
     #[test]
     fn comments_and_other_fields_are_no_parts() {
-        for stream in
-            ["", "\n\n\n", ": ping\n\n", "event: x\n\n", "retry: 1\nid: 2\n\n", "data\n\n"]
-        {
+        for stream in [
+            "",
+            "\n\n\n",
+            ": ping\n\n",
+            "event: x\n\n",
+            "retry: 1\nid: 2\n\n",
+            "data\n\n",
+            "data:\n\ndata: \ndata:",
+        ] {
             assert_eq!(all(Framing::Events, stream.as_bytes(), 3), Ok(vec![]), "{stream:?}");
         }
     }

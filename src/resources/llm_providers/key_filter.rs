@@ -3,6 +3,14 @@
 /// What stands for the key.
 const HIDDEN: &str = "…";
 
+/// Removes this key from a text that is whole.
+pub fn without(key: Option<&str>, text: &str) -> String {
+    match key {
+        Some(key) if !key.is_empty() => text.replace(key, HIDDEN),
+        _ => text.into(),
+    }
+}
+
 /// A text without a key, however its parts are cut.
 pub struct KeyFilter {
     key: Option<String>,
@@ -23,10 +31,7 @@ impl KeyFilter {
 
     /// Removes the key from a text that is whole.
     pub fn whole(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.as_str(), HIDDEN),
-            None => text.into(),
-        }
+        without(self.key(), text)
     }
 
     /// Takes the next part; returns what may be shown now.

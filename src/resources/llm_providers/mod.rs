@@ -28,10 +28,12 @@ use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 use attempt::with_reason;
 pub use attempt::{
     ATTEMPT_SECS, Attempt, Completion, DEFAULT_ATTEMPT_TOKENS, MAX_ATTEMPT_TOKENS, chosen, cost,
-    failed,
+    failed, failure,
 };
-pub use chat::{ChatRequest, attempt, complete};
+pub use chat::{ChatReply, ask};
 pub use conversation::Conversation;
+#[cfg(any(test, fuzzing))]
+pub use conversation::fuzzing;
 use provider::{ConfigSchema, KEY, Model};
 pub use provider::{LlmProvider, Provider, default};
 
@@ -214,12 +216,10 @@ const TEST_SECS: u64 = 15;
 /// call does (some providers list their models without a key).
 fn test(view: &View, req: &Req<Id<LlmProvider>>, calls: &mut Calls) -> Result<LlmTestResult> {
     let provider: LlmProvider = view.fetch(&req.params)?;
-    let request = ChatRequest {
-        system: "This is a connection test.".into(),
-        user: "Answer with the word ok and nothing else.".into(),
-        total_secs: TEST_SECS,
-    };
-    let Some(reply) = complete(view, &provider, &request, calls)? else {
+    let (system, message) =
+        ("This is a connection test.", "Answer with the word ok and nothing else.");
+    let request = Attempt::short(system.into(), message.into(), TEST_SECS);
+    let Some(reply) = ask(view, &provider, &request, calls)? else {
         return Ok(LlmTestResult { ok: false, latency_ms: 0, message: String::new() });
     };
     let latency_ms = u64::try_from(reply.took.as_millis()).unwrap_or(u64::MAX);

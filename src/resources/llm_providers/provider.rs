@@ -119,6 +119,11 @@ impl LlmProvider {
         own.or_else(|| self.provider.default_model()).map(Into::into)
     }
 
+    /// How the audit log names it: what was sent to it, and what it answered, is not there.
+    pub fn audited(&self) -> String {
+        format!("LLM provider {} ({})", self.name, self.id)
+    }
+
     /// The beginning of the URLs of the API.
     ///
     /// # Errors
@@ -190,7 +195,7 @@ pub fn default(view: &View) -> Result<Option<LlmProvider>> {
     view.find(&DEFAULT, &())
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl LlmProvider {
     /// A connection for tests of what is sent and read.
     pub(super) fn example(provider: Provider) -> Self {

@@ -29,7 +29,7 @@ pub fn call(
     is_stream: bool,
 ) -> Call {
     let api = provider.provider;
-    let model = attempt.model.clone().or_else(|| provider.model());
+    let model = attempt.model_at(provider);
     let mut headers = vec![("content-type".into(), "application/json".into())];
     if api == Provider::Anthropic {
         headers.push(("anthropic-version".into(), ANTHROPIC_VERSION.into()));

@@ -303,12 +303,9 @@ fn of_two_places_the_reason_of_the_api_is_shown() {
 fn a_key_echoed_by_a_server_is_not_shown() {
     let fixture = Fixture::new();
     let provider = make(&fixture, custom("a")).unwrap();
-    let request = ChatRequest { system: "s".into(), user: "u".into(), total_secs: 1 };
+    let request = Attempt::short("s".into(), "u".into(), 1);
     let run = |calls: &mut Calls| {
-        fixture
-            .store
-            .read_now(fixture.org, |view| complete(view, &provider, &request, calls))
-            .unwrap()
+        fixture.store.read_now(fixture.org, |view| ask(view, &provider, &request, calls)).unwrap()
     };
     let mut calls = Calls::default();
     assert!(run(&mut calls).is_none());

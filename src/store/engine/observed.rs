@@ -60,6 +60,10 @@ where
         self.reader.access_version()
     }
 
+    fn charge_read(&self, bytes: usize) -> Result<()> {
+        self.reader.charge_read(bytes)
+    }
+
     fn charge_write(&self, bytes: usize) -> Result<()> {
         self.reader.charge_write(bytes)
     }

@@ -361,6 +361,10 @@ impl Reader for Recorder<'_> {
         version
     }
 
+    fn charge_read(&self, bytes: usize) -> Result<()> {
+        self.recorded().charge_read(&self.budget, bytes)
+    }
+
     fn charge_write(&self, bytes: usize) -> Result<()> {
         let mut recorded = self.recorded();
         recorded.written_bytes += bytes;

@@ -59,6 +59,10 @@ impl Reader for Overlay<'_> {
         if self.writes.changes_access { None } else { self.base.access_version() }
     }
 
+    fn charge_read(&self, bytes: usize) -> Result<()> {
+        self.base.charge_read(bytes)
+    }
+
     fn charge_write(&self, bytes: usize) -> Result<()> {
         self.base.charge_write(bytes)
     }

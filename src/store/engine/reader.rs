@@ -66,6 +66,14 @@ pub trait Reader: Send + Sync {
     /// transaction, so no earlier conclusion holds.
     fn access_version(&self) -> Option<u64>;
 
+    /// Charges work that is as much as reading so many bytes to the budget of reads.
+    ///
+    /// # Errors
+    /// 413 if the budget is exceeded.
+    fn charge_read(&self, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// Charges bytes that the transaction over this reader is about to write to its budget.
     ///
     /// # Errors

@@ -336,6 +336,12 @@ fn prompts(acme: &Fixture, tools: &mut Checked) {
     let tried =
         json!({"registryRef": main, "promptName": "scribe", "source": "Write.", "message": "Go"});
     assert_eq!(tools.call("prompt_try", tried)["text"], "Dear Ada");
+    let input = json!({"registryRef": main, "name": "first", "variables": {"WHO": "Ada"}});
+    acme.member.post("/prompts/scribe/inputs", input).ok();
+    let sides = json!({"registryRef": main, "promptName": "scribe", "left": {"version": "1.0.0"},
+        "right": {"source": "Write."}});
+    let compared = tools.call("prompt_compare", sides);
+    assert_eq!(pick(&compared, "worse same"), json!([0, 1]));
     let draft = json!({"registryRef": main, "artifactType": "prompt", "draftVersion": "1.1.0",
         "body": "Write."});
     let draft = acme.key.ask("POST", "/prompts/scribe/drafts").json(&draft).send().id();

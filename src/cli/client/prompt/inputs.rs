@@ -10,6 +10,7 @@ use crate::base::segment;
 use crate::cli::client::api::Api;
 use crate::cli::client::artifact_name::ArtifactName;
 use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::lookup::llm_provider;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::client::table::Table;
 use crate::cli::failure::Failure;
@@ -67,8 +68,8 @@ fn expected(input: &Value) -> String {
 #[derive(Args)]
 #[command(
     after_help = "A model answers each input by both texts; what the inputs expect and the judges \
-                        of policies say which got worse. Fails if one did, or if one \
-                        cannot be told.\n\n\
+                        of policies say which got worse. A terminal shows how far it is. \
+                        Fails if one did, or if one cannot be told.\n\n\
                         Examples:\n  \
                         roadstead prompt compare main/scribe production 1.2.0\n  \
                         roadstead prompt compare main/scribe production --file scribe.md"
@@ -89,8 +90,8 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
 
-    /// Id of the LLM provider that answers; by default the default one
-    #[arg(long, value_name = "ID")]
+    /// LLM provider that answers, by name or id; by default the default one
+    #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
 
     /// Model that answers; by default that of the provider
@@ -126,7 +127,15 @@ impl Compare {
         let path = format!("/prompts/{}/compare", segment(&self.prompt.name));
         let body = self.body(&api, file.as_ref())?;
         let total = Duration::from_secs(self.max_seconds + MARGIN_SECS);
-        let compared = api.post_within(&path, &body, total)?;
+        let mut progress = Progress::default();
+        let compared = api.post_for_events(&path, &body, total, |name, row| {
+            if name == "input" {
+                output::progress(&progress.line(row));
+            }
+            Ok(())
+        });
+        output::progress("");
+        let compared = compared?;
         output::print(self.client.json, &compared, table(&compared).text("no inputs"))?;
         output::status(&summary(&compared));
         failure(&compared).map_or(Ok(()), |why| Err(Failure::Failed(why)))
@@ -146,8 +155,9 @@ impl Compare {
             "maxCostUsd": self.max_cost,
             "maxSeconds": self.max_seconds,
         });
+        let provider = llm_provider(api, self.provider.as_deref())?;
         let named = [
-            ("llmProviderId", &self.provider),
+            ("llmProviderId", &provider),
             ("model", &self.model),
             ("environment", &self.environment),
         ];
@@ -157,6 +167,23 @@ impl Compare {
             }
         }
         Ok(body)
+    }
+}
+
+/// What was answered so far.
+#[derive(Default)]
+struct Progress {
+    done: usize,
+    worse: usize,
+}
+
+impl Progress {
+    /// What is shown once this input was answered, too.
+    fn line(&mut self, row: &Value) -> String {
+        self.done += 1;
+        self.worse += usize::from(row["change"] == "worse");
+        let (input, change) = (text(&row["input"]), text(&row["change"]));
+        format!("{} answered, {} worse; {input}: {change}", self.done, self.worse)
     }
 }
 
@@ -262,6 +289,14 @@ mod tests {
             "{summary}"
         );
         assert!(summary.contains("--max-cost"), "{summary}");
+    }
+
+    #[test]
+    fn progress_counts_what_was_answered_and_got_worse() {
+        let mut progress = Progress::default();
+        progress.line(&json!({"input": "a", "change": "worse"}));
+        let line = progress.line(&json!({"input": "b", "change": "same"}));
+        assert_eq!(line, "2 answered, 1 worse; b: same");
     }
 
     #[test]

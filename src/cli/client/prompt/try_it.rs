@@ -1,5 +1,7 @@
 //! `roadstead prompt try`
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -7,18 +9,22 @@ use super::which::Which;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
-use crate::cli::client::lookup::id_of;
+use crate::cli::client::lookup::llm_provider;
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::client::table::cell;
 use crate::cli::failure::Failure;
 use crate::cli::output;
+use crate::outside::Method;
+
+/// Longer than the server takes for an answer.
+const TOTAL: Duration = Duration::from_secs(300);
 
 /// Send a prompt to a model, and print its answer
 #[derive(Args)]
 #[command(
     after_help = "On a terminal the answer appears as it comes. What it took is on stderr; with --json \
-                        everything is one object. It may cost money; nothing of it is kept, and the \
-                        audit log says who tried what.\n\n\
+                        everything is one object. It may cost money; nothing of it is kept without \
+                        --keep, and the audit log says who tried what.\n\n\
                         A key needs the scopes artifact:read and llm-provider:test.\n\n\
                         Examples:\n  \
                         roadstead prompt try main/scribe@production --message Hello\n  \
@@ -63,6 +69,10 @@ pub struct Try {
     #[arg(long, value_name = "NUMBER")]
     temperature: Option<f64>,
 
+    /// Keep the values and the message as an input of the prompt, under this name
+    #[arg(long, value_name = "INPUT")]
+    keep: Option<String>,
+
     #[command(flatten)]
     client: ClientFlags,
 }
@@ -76,14 +86,10 @@ impl Try {
         let body = self.body(&api)?;
         let path = format!("/prompts/{}/try", segment(&self.which.artifact.name));
         let shows_parts = !self.client.json && output::is_terminal();
-        let tried =
-            api.post_for_text(
-                &path,
-                &body,
-                |part| {
-                    if shows_parts { output::part(part) } else { Ok(()) }
-                },
-            )?;
+        let tried = api.post_for_events(&path, &body, TOTAL, |_, delta| match &delta["text"] {
+            Value::String(part) if shows_parts => output::part(part),
+            _ => Ok(()),
+        })?;
         if shows_parts {
             output::part("\n")?;
         } else {
@@ -92,15 +98,27 @@ impl Try {
         if !self.client.json {
             figures(&tried).iter().for_each(|line| output::status(line));
         }
+        self.keep(&api, &body)
+    }
+
+    /// Keeps what was tried, if that is asked for.
+    fn keep(&self, api: &Api, tried: &Value) -> Result<(), Failure> {
+        let Some(name) = &self.keep else { return Ok(()) };
+        let path = format!("/prompts/{}/inputs", segment(&self.which.artifact.name));
+        let input = json!({
+            "registryRef": tried["registryRef"],
+            "name": name,
+            "variables": tried["variables"],
+            "message": tried["message"],
+        });
+        api.send(Method::Post, &path, &input)?;
+        output::status(&format!("kept as the input {name}"));
         Ok(())
     }
 
     fn body(&self, api: &Api) -> Result<Value, Failure> {
         let file = self.file.as_deref().map(PromptFile::read).transpose()?;
-        let provider = match &self.provider {
-            Some(name) => Some(id_of(api, "/llm-providers", name, "LLM provider")?),
-            None => None,
-        };
+        let provider = llm_provider(api, self.provider.as_deref())?;
         let artifact = &self.which.artifact;
         Ok(json!({
             "registryRef": artifact.registry_ref(api)?,

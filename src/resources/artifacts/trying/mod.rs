@@ -223,7 +223,7 @@ impl Exchange for Trial {
     /// The artifact, what of it was tried and on which model, and the tokens; never a text.
     fn audited(&self) -> ResourceRef {
         let said = self.conversation.so_far();
-        let asked = self.attempt.model.clone().or_else(|| self.provider.model());
+        let asked = self.attempt.model_at(&self.provider);
         let model = said.model.or(asked).map(|model| format!(", model {model}"));
         let tokens = match (said.input_tokens, said.output_tokens) {
             (None, None) => String::new(),
@@ -237,13 +237,9 @@ impl Exchange for Trial {
             Err(_) if self.conversation.is_to_begin() => ", to begin",
             Err(_) => ", no whole answer",
         };
-        let (subject, provider) = (&self.subject, &self.provider);
-        self.artifact.clone().with_detail(format!(
-            "{subject} on LLM provider {} ({}){}{tokens}{end}",
-            provider.name,
-            provider.id,
-            model.unwrap_or_default()
-        ))
+        let (subject, provider) = (&self.subject, self.provider.audited());
+        let model = model.unwrap_or_default();
+        self.artifact.clone().with_detail(format!("{subject} on {provider}{model}{tokens}{end}"))
     }
 }
 

@@ -22,18 +22,7 @@ fn conversation(api: Provider, places: usize) -> Conversation {
     let base = &bases(api, "http://a.test/v1")[0];
     let provider = LlmProvider::example(api);
     let call = || request::call(&provider, base, Some(KEY), &attempt, true);
-    Conversation {
-        api,
-        calls: (0..places).map(|_| call()).collect(),
-        has_key: true,
-        filter: KeyFilter::new(Some(KEY.into())),
-        reading: Reading::Nothing,
-        told: Told::default(),
-        text: String::new(),
-        read: None,
-        end: None,
-        before: None,
-    }
+    Conversation::of(api, (0..places).map(|_| call()).collect(), Some(KEY.into()))
 }
 
 fn head(status: u16, media_type: &str) -> Response {
@@ -336,6 +325,54 @@ fn a_text_an_event_and_an_error_without_end_are_given_up() {
         assert!(read <= MAX_TEXT_BYTES, "{status}: {read}");
         assert!(of.outcome(true).is_err());
     }
+}
+
+#[test]
+fn a_flood_of_tiny_events_and_of_lines_ends_in_time() {
+    for (api, tiny) in [
+        (Provider::Custom, "data:\n\n"),
+        (Provider::Custom, "data: {}\n\n"),
+        (Provider::Custom, "\n"),
+        (Provider::Custom, ":\n"),
+        (Provider::Custom, "data: {\"choices\":[]}\n\n"),
+        (Provider::Anthropic, "data: {\"type\":\"ping\"}\n\n"),
+        (Provider::Ollama, "\n"),
+        (Provider::Ollama, "{}\n"),
+        (Provider::Ollama, "{\"message\":{\"content\":\"\"}}\n"),
+    ] {
+        let mut of = conversation(api, 1);
+        of.next_call();
+        of.hear(Heard::Head(&head(200, "text/event-stream")), &mut String::new());
+        // Near the end, for the time of this test.
+        let left = 1 << 20;
+        of.read = Some(MAX_STREAM_BYTES - left);
+        let piece = tiny.repeat(65_536 / tiny.len());
+        let most = left / piece.len() + 2;
+        let mut shown = String::new();
+        let read =
+            (0..most).take_while(|_| of.hear(Heard::Piece(piece.as_bytes()), &mut shown)).count();
+        assert!(read < most, "{tiny:?} is read without end");
+        assert_eq!(shown, "", "{tiny:?}");
+        assert!(of.outcome(true).is_err(), "{tiny:?}");
+    }
+}
+
+#[test]
+fn a_character_that_is_cut_in_two_is_whole_and_one_that_never_ends_is_no_answer() {
+    let part = json!({"choices": [{"delta": {"content": "ä€😀"}, "finish_reason": "stop"}]});
+    let whole = format!("data: {part}\n\n");
+    for size in 1..5 {
+        let mut of = conversation(Provider::Custom, 1);
+        let shown = answer(&mut of, &head(200, "text/event-stream"), whole.as_bytes(), size);
+        assert_eq!((shown.as_str(), of.outcome(true).is_ok()), ("ä€😀", true), "{size}");
+    }
+    // Its last byte is that of another character.
+    let mut broken = whole.into_bytes();
+    let at = broken.iter().rposition(|byte| *byte >= 0x80).unwrap();
+    broken[at] = b'x';
+    let mut of = conversation(Provider::Custom, 1);
+    assert_eq!(answer(&mut of, &head(200, "text/event-stream"), &broken, 3), "");
+    assert!(of.outcome(true).is_err());
 }
 
 #[test]

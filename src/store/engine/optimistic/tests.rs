@@ -201,6 +201,18 @@ fn conclusions_drawn_while_access_was_being_changed_never_hold() {
 }
 
 #[test]
+fn work_that_is_charged_counts_as_what_is_read() {
+    let reader = memory().snapshot().unwrap();
+    let overlay = crate::store::engine::Overlay { base: &*reader, writes: &WriteBatch::default() };
+    for over in [&*reader as &dyn Reader, &overlay] {
+        let recorder = Recorder::new(over, Budget::LIGHT);
+        assert!(recorder.charge_read(Budget::LIGHT.read_bytes).is_ok());
+        assert!(recorder.charge_read(1).is_err());
+        assert!(matches!(recorder.into_reads(), Reads::OverBudget));
+    }
+}
+
+#[test]
 fn reads_conflict_with_later_commits_only() {
     let mut history = History::default();
     for number in 1..=3 {

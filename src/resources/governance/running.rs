@@ -1,0 +1,176 @@
+//! Running texts on inputs: all of them in one operation, for a publication, or each by itself, for a
+//! comparison.
+
+use super::asking::{Asking, Filled, MAX_ALL_BYTES, Tally, fill, rendered, too_large};
+use super::cases::{CaseAnswer, CaseResults, CaseRun, InputCase, Stop};
+use crate::api::Calls;
+use crate::base::Result;
+use crate::store::View;
+
+/// Inputs that are asked about together in one operation: a request has 16 rounds of calls, 50 inputs take 5,
+/// their judges one more, and each may take two where a provider has its API at another path.
+const INPUTS_AT_ONCE: usize = 10;
+
+/// Once the provider has failed for so many inputs one after another, no further one is asked about.
+const MAX_FAILED: usize = 10;
+
+/// Runs these compiled texts on inputs. While answers are pending, the result is meaningless and the run
+/// is discarded.
+///
+/// Inputs are asked about a few at a time, so that a run ends soon after it has cost what it may. What an
+/// earlier round has answered is known in each later run of the operation, and so is where it stopped. What
+/// judges cost is known a round later, when the next inputs are answered already: they are paid, so they
+/// are counted.
+///
+/// # Errors
+/// 409 if the texts are too long for so many inputs; 500 if the key of a provider cannot be read.
+pub fn run(
+    view: &View,
+    how: &CaseRun,
+    cases: &[InputCase],
+    texts: &[&str],
+    calls: &mut Calls,
+) -> Result<CaseResults> {
+    let mut filled: Vec<Filled> = Vec::with_capacity(cases.len() * texts.len());
+    fill(view, how, cases, texts, |one| filled.push(one))?;
+    let mut stop = None;
+    let mut asking = Asking { view, how, calls, tally: Tally::default() };
+    let mut answers = Vec::with_capacity(cases.len());
+    let all: Vec<(&InputCase, &[Filled])> =
+        cases.iter().zip(filled.chunks(texts.len().max(1))).collect();
+    for some in all.chunks(INPUTS_AT_ONCE) {
+        if stop.is_none() {
+            stop = stopped(&asking, &answers);
+            if stop.is_some() {
+                asking.calls.close();
+            }
+        }
+        for (case, filled) in some {
+            answers.push(asking.answers(case, filled)?);
+        }
+        if stop.is_none() && answers.iter().any(Option::is_none) {
+            // They are pending, and what follows depends on what they cost.
+            break;
+        }
+    }
+    asking.calls.reopen();
+    if asking.calls.is_too_much() {
+        return Err(too_large());
+    }
+    if asking.calls.is_late() {
+        stop = Some(Stop::Seconds);
+    }
+    answers.resize(cases.len(), None);
+    Ok(CaseResults { answers, cost_usd: asking.tally.usd, stop })
+}
+
+/// Why no further input is asked about, given the answers to those before.
+fn stopped(asking: &Asking, answers: &[Option<Vec<CaseAnswer>>]) -> Option<Stop> {
+    let last = answers.len().saturating_sub(INPUTS_AT_ONCE);
+    let mut last = answers[last..].iter().flatten().flatten().peekable();
+    let has_failed = last.peek().is_some() && last.all(|answer| answer.has_failed);
+    why_stopped(asking.tally.usd, asking.how.max_usd, asking.calls.bytes(), has_failed)
+}
+
+fn why_stopped(usd: f64, max_usd: f64, bytes: usize, has_failed: bool) -> Option<Stop> {
+    match () {
+        () if usd >= max_usd => Some(Stop::Cost),
+        () if bytes >= MAX_ALL_BYTES => Some(Stop::Bytes),
+        () if has_failed => Some(Stop::Failures),
+        () => None,
+    }
+}
+
+/// Inputs that are run each by itself: of those that are done the answers alone are held.
+pub struct CaseBatch {
+    /// For each input its answers, what they cost, and how many bytes were sent and answered for them.
+    done: Vec<Option<DoneCase>>,
+    begun: usize,
+    max_usd: f64,
+    /// Inputs that the provider failed for, one after another, as they were done.
+    failed: usize,
+    stop: Option<Stop>,
+}
+
+struct DoneCase {
+    answers: Vec<CaseAnswer>,
+    usd: f64,
+    bytes: usize,
+}
+
+impl CaseBatch {
+    /// A run of these texts on inputs, of which none was asked about.
+    ///
+    /// # Errors
+    /// 409 if the texts are too long for so many inputs.
+    pub fn new(view: &View, how: &CaseRun, cases: &[InputCase], texts: &[&str]) -> Result<Self> {
+        // They are filled in again when they are sent: all at once take too much memory.
+        fill(view, how, cases, texts, |_| {})?;
+        let done = cases.iter().map(|_| None).collect();
+        Ok(CaseBatch { done, begun: 0, max_usd: how.max_usd, failed: 0, stop: None })
+    }
+
+    /// Begins with the next input; returns its index; `None` if there is none, or the run has ended.
+    pub fn begin(&mut self) -> Option<usize> {
+        if self.begun == self.done.len() {
+            return None;
+        }
+        let bytes = self.done.iter().flatten().map(|done| done.bytes).sum();
+        let has_failed = self.failed >= MAX_FAILED;
+        self.stop = self.stop.or_else(|| why_stopped(self.usd(), self.max_usd, bytes, has_failed));
+        if self.stop.is_some() {
+            return None;
+        }
+        self.begun += 1;
+        Some(self.begun - 1)
+    }
+
+    /// Asks about an input; `None` while answers are missing. The same input may be run again.
+    ///
+    /// # Errors
+    /// 409 if judges are sent too much; 500 if the key of a provider cannot be read.
+    pub fn run(
+        &mut self,
+        view: &View,
+        how: &CaseRun,
+        (index, case): (usize, &InputCase),
+        texts: &[&str],
+        calls: &mut Calls,
+    ) -> Result<Option<&[CaseAnswer]>> {
+        let filled: Vec<Filled> = texts.iter().map(|text| rendered(how, case, text)).collect();
+        let mut asking = Asking { view, how, calls, tally: Tally::default() };
+        let answers = asking.answers(case, &filled)?;
+        let (usd, bytes) = (asking.tally.usd, asking.calls.bytes());
+        if asking.calls.is_too_much() {
+            return Err(too_large());
+        }
+        let Some(answers) = answers.filter(|_| !calls.has_pending()) else { return Ok(None) };
+        if self.done[index].is_none() {
+            let has_failed = answers.iter().all(|answer| answer.has_failed);
+            self.failed = if has_failed { self.failed + 1 } else { 0 };
+        }
+        let done = self.done[index].insert(DoneCase { answers, usd, bytes });
+        Ok(Some(&done.answers))
+    }
+
+    /// Whether no input was asked about yet.
+    pub fn is_to_begin(&self) -> bool {
+        self.begun == 0
+    }
+
+    /// How many inputs were answered.
+    pub fn done(&self) -> usize {
+        self.done.iter().flatten().count()
+    }
+
+    fn usd(&self) -> f64 {
+        self.done.iter().flatten().map(|done| done.usd).sum()
+    }
+
+    /// What came of it until now; `is_late` if the time was up.
+    pub fn results(&self, is_late: bool) -> CaseResults {
+        let answers = self.done.iter().map(|done| Some(done.as_ref()?.answers.clone())).collect();
+        let late = is_late.then_some(Stop::Seconds);
+        CaseResults { answers, cost_usd: self.usd(), stop: late.or(self.stop) }
+    }
+}
