@@ -16,7 +16,7 @@ use super::common::init_server_logging;
 use super::failure::Failure;
 use super::listening::{TlsChoice, local_url, warn_of_local_names};
 use super::serve::{Announced, Serve, name_admins, run};
-use super::shutdown::{Shutdown, end_after};
+use super::shutdown::{Shutdown, StopLimit, end_after};
 use super::store_check::url;
 use super::{machine, output};
 use crate::app::shared_store::SharedStore;
@@ -31,9 +31,16 @@ use crate::store::engine::postgres::{Durability, Node, Postgres};
 /// have been promoted.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long stopping may take while the database server hangs: requests are given 8 seconds to be answered,
-/// and service managers wait for 15 (`TimeoutStopSec`) before they kill.
-const STOP_TIME: Duration = Duration::from_secs(12);
+/// How long stopping may take while the database server hangs: requests are given 8 seconds to be answered.
+const HANGING_STOP_TIME: Duration = Duration::from_secs(12);
+
+/// The same while the database server answers, and the machine or it is slow. Service managers wait for 15
+/// seconds (`TimeoutStopSec`) before they kill.
+const STOP_TIME: Duration = Duration::from_secs(14);
+
+/// The database server hangs if its last answer is older, or it does not finish commits. It is asked each
+/// second until the store is left, and answers after 4 s that a lock could not be had.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// How often they are logged although they are the same: hourly.
 const LOG_EVERY: u32 = 360;
@@ -67,7 +74,7 @@ impl Serve {
         };
         let (must_exist, json) = (self.must_exist, self.common.json);
         run(async move {
-            let mut shutdown = Shutdown::listen()?.within(STOP_TIME);
+            let mut shutdown = Shutdown::listen()?;
             // Until it is served, much may wait for the database.
             let opening =
                 Shutdown::at_once(0, "stopped before the store was served", tls.is_none())?;
@@ -81,10 +88,9 @@ impl Serve {
                     tracing::info!(store = %place, "{line}");
                 }
             };
-            let opened = block_in_place(|| {
+            let SharedStore { store, engine } = block_in_place(|| {
                 SharedStore::open(url, &key_source, node, must_exist, &progress)
             })?;
-            let SharedStore { store, engine } = opened;
             let created = engine.is_new();
             tracing::info!(store = %place, created, %address, "starting");
             let seen = block_in_place(|| look(&engine, &is_replicated, None));
@@ -109,10 +115,11 @@ impl Serve {
                 None => Box::pin(std::future::pending()),
             };
             let checking = tokio::spawn(look_on(engine.clone(), is_replicated, seen));
+            let shutdown = shutdown.within(stop_limit(&engine));
             let ended = tokio::select! {
                 ended = shutdown.serve(server, Path::new(&place), watching) => ended,
                 () = removed(engine.is_removed()) => {
-                    end_after(STOP_TIME)?;
+                    end_after(stop_limit(&engine))?;
                     Err(Failure::Failed(
                         "others have removed this server from the store, in which it was silent for \
                          long; it has stopped".into(),
@@ -124,6 +131,15 @@ impl Serve {
             block_in_place(|| store.close());
             ended
         })
+    }
+}
+
+fn stop_limit(engine: &Arc<Postgres>) -> StopLimit {
+    let engine = engine.clone();
+    StopLimit {
+        hanging: HANGING_STOP_TIME,
+        most: STOP_TIME,
+        is_answering: Arc::new(move || engine.is_answering(ANSWER_TIME)),
     }
 }
 

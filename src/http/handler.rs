@@ -24,7 +24,7 @@ use super::site::{SiteBody, SiteReply, SiteRequest, wants_html};
 use super::tls::OverTls;
 use super::{pages, problem, response};
 use crate::api::Origin;
-use crate::api::execute::{Arguments, Preconditions, Request};
+use crate::api::execute::{Arguments, Request};
 use crate::base::{Error, Kind, LogLimit, Result, TraceParent};
 
 /// Where a request comes from.

@@ -1,6 +1,9 @@
 //! What a transaction has read once, and at once, is what single reads find, and is validated as they are.
 
+mod deadline;
 mod groups;
+mod replaced;
+mod settings;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,16 +40,24 @@ impl Attempt for Does {
     }
 }
 
-fn commit(
+/// Runs a heavy attempt; returns how it ended, unless the engine does not take it.
+pub fn submit(
+    engine: &Postgres,
+    run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
+) -> Result<Result<()>> {
+    let (end, ended) = channel();
+    engine.submit(Box::new(Does(Box::new(run), end)), TERMS)?;
+    Ok(ended.recv().unwrap())
+}
+
+pub fn commit(
     engine: &Postgres,
     run: impl FnMut(&dyn Reader) -> Result<WriteBatch> + Send + 'static,
 ) -> Result<()> {
-    let (end, ended) = channel();
-    engine.submit(Box::new(Does(Box::new(run), end)), TERMS).unwrap();
-    ended.recv().unwrap()
+    submit(engine, run).unwrap()
 }
 
-fn put(rows: &[(&str, &[u8])]) -> WriteBatch {
+pub fn put(rows: &[(&str, &[u8])]) -> WriteBatch {
     let mut writes = WriteBatch::default();
     for (key, value) in rows {
         writes.add(TABLE, key.as_bytes().to_vec(), WriteOp::Put(value.to_vec()));

@@ -8,6 +8,7 @@ mod round_trips;
 mod schedules;
 mod stopping;
 mod together;
+mod told;
 mod wakes;
 
 use std::fs::File;

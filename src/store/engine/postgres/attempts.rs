@@ -193,7 +193,10 @@ impl Shared {
             self.queue.tell(&failure);
         }
         let is_final = match failure {
-            Failure::Blocked | Failure::Unavailable(_) | Failure::Crowded(_)
+            Failure::Blocked
+            | Failure::Unavailable(_)
+            | Failure::Replaced
+            | Failure::Crowded(_)
                 if self.queue.is_closed() =>
             {
                 true
@@ -214,12 +217,15 @@ impl Shared {
                 thread::sleep(RECONNECT_PAUSE);
                 false
             }
-            Failure::Crowded(_) => {
+            Failure::Replaced | Failure::Crowded(_) => {
                 thread::sleep(RECONNECT_PAUSE);
                 false
             }
             Failure::Removed => {
-                self.removed();
+                // One that stops has left by itself.
+                if !self.queue.is_closed() {
+                    self.removed();
+                }
                 true
             }
             Failure::Fenced => {
@@ -334,8 +340,9 @@ impl Shared {
                 End::Completed(Err(outcome_unknown()))
             }
             Commit::Unanswered => {
+                let why = connection.not_answered();
                 drop(connection);
-                self.after_unanswered(slot, next, deadline)
+                self.after_unanswered(why, slot, (next, deadline))
             }
         };
         // Not of an unknown outcome: it may become visible later than a notification, and then the others
@@ -346,23 +353,32 @@ impl Shared {
         end
     }
 
-    fn after_unanswered(&self, mut slot: Slot, next: SlotValue, deadline: Instant) -> End {
+    fn after_unanswered(
+        &self,
+        why: Failure,
+        mut slot: Slot,
+        (next, deadline): (SlotValue, Instant),
+    ) -> End {
         if self.control == Some(Control::RepeatUnanswered) {
             return End::Failed(Failure::Conflict);
         }
-        self.pool.clear();
+        if !matches!(why, Failure::Replaced) {
+            self.pool.clear();
+        }
         let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
         let resolved = self.unanswered.count(|| self.resolve(&mut slot, next, deadline));
         if resolved != Resolved::Unknown {
-            self.slots().give_back(slot);
+            self.slots().give_back(slot.clone());
         }
         match resolved {
             Resolved::Committed => End::Completed(Ok(())),
-            Resolved::NotCommitted => {
-                End::Failed(Failure::Unavailable("a commit was not answered".into()))
-            }
+            Resolved::NotCommitted => End::Failed(why),
             Resolved::Unknown => {
                 tracing::error!("a commit was not answered; its outcome is unknown");
+                // Others find its slot moved by themselves.
+                if self.notifies_nodes {
+                    self.unknown_outcomes.add(slot);
+                }
                 End::Completed(Err(outcome_unknown()))
             }
         }

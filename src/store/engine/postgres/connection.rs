@@ -4,36 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Client, Config, NoTls, Row, Statement};
+use tokio_postgres::{Client, Config, Row, Statement};
 
 use super::failure::Failure;
+use super::in_force::Epoch;
 use super::membership::{Member, TABLE};
+use super::opening::{
+    HOST_TIME, OPEN_TIME, OnNotification, RawConnection, in_time, open, open_at, require_in_force,
+    run,
+};
 use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{OPTIONAL, SAFETY, Statements};
-use super::url::{PostgresUrl, Preferred, Target};
+use super::url::PostgresUrl;
 use super::waiting::{begin, wait};
 
 /// How long a statement may take, of which none reads more than a thousand rows. Locks are waited
 /// for half of that.
 pub const STATEMENT_TIME: Duration = Duration::from_secs(8);
 
-/// How long opening a connection may take, over all hosts.
-const OPEN_TIME: Duration = Duration::from_secs(10);
-
-/// How long one address of a host may take, and how short that becomes if there are many.
-const HOST_TIME: Duration = Duration::from_secs(3);
-const MIN_HOST_TIME: Duration = Duration::from_secs(1);
-
 /// Rows to write: the numbers of their tables, keys and values.
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
-
-/// What is done with the text of each notification.
-pub type OnNotification = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A parameter of a statement.
 pub type Param<'a> = &'a (dyn ToSql + Sync);
@@ -47,8 +40,8 @@ pub struct Connection {
     slots: Arc<Slots>,
     /// When it was last put back into the pool.
     pub used_at: Instant,
-    /// Since which choice of a server it was opened (see [`PostgresUrl::choice`]).
-    pub choice: u64,
+    /// The epoch of its server; none if that is looked at while another one is in force.
+    epoch: Option<Epoch>,
     warned: Arc<AtomicBool>,
     driver: AbortHandle,
 }
@@ -95,18 +88,19 @@ impl Connector {
             Err(failure) => return Err(failure),
         }
         let statements = raw.run(Statements::prepare(&raw.client), time)?;
-        let RawConnection { client, choice, warned, driver } = raw;
-        let slots = self.slots.clone();
-        Ok(Connection {
+        let RawConnection { client, epoch, warned, driver } = raw;
+        let connection = Connection {
             client,
             statements,
             slot: None,
-            slots,
+            slots: self.slots.clone(),
             used_at: Instant::now(),
-            choice,
+            epoch,
             warned,
             driver,
-        })
+        };
+        connection.note_answer();
+        Ok(connection)
     }
 
     /// The channel on which the nodes of the store notify each other.
@@ -160,178 +154,6 @@ impl Connector {
     }
 }
 
-/// Opens a connection to the first host that accepts writes, at the first of its addresses that does: the
-/// one that was the right one last is tried before any other name is looked up, unless its own does not have
-/// that address any more. One that was chosen is the only one that is tried: the one before it may accept
-/// connections as well, with what is old.
-async fn open(
-    url: &PostgresUrl,
-    on_notification: Option<OnNotification>,
-) -> Result<RawConnection, Failure> {
-    let begun = Instant::now();
-    let Preferred { target: preferred, choice } = url.preferred_now().await;
-    let preferred = preferred.filter(|one| url.is_one_place(*one));
-    let mut opening = Opening { url, choice, on_notification, last: in_time() };
-    if let Some((target, config)) = preferred.and_then(|one| Some((one, url.config_of(one)?)))
-        && let Some(opened) = opening.attempt(target, config, HOST_TIME).await
-    {
-        return Ok(opened);
-    }
-    if choice > 0 {
-        return Err(opening.last);
-    }
-    let mut lookups = url.lookups().into_iter();
-    while let Some(lookup) = lookups.next() {
-        let targets = lookup.targets().await;
-        for (number, (target, config)) in targets.iter().enumerate() {
-            if url.choice() != choice {
-                return Err(opening.last);
-            }
-            if Some(*target) == preferred {
-                continue;
-            }
-            let left = targets.len() - number + lookups.len();
-            let time = OPEN_TIME.saturating_sub(begun.elapsed());
-            let time = time / u32::try_from(left).unwrap_or(u32::MAX).max(1);
-            let time = time.clamp(MIN_HOST_TIME, HOST_TIME);
-            if let Some(opened) = opening.attempt(*target, config.clone(), time).await {
-                return Ok(opened);
-            }
-        }
-    }
-    Err(opening.last)
-}
-
-/// What is opened, and why the last target that was tried could not be.
-struct Opening<'a> {
-    url: &'a PostgresUrl,
-    choice: u64,
-    on_notification: Option<OnNotification>,
-    last: Failure,
-}
-
-impl Opening<'_> {
-    /// Opens a connection to this target, unless that fails or another was chosen meanwhile.
-    async fn attempt(
-        &mut self,
-        target: Target,
-        config: Config,
-        time: Duration,
-    ) -> Option<RawConnection> {
-        let opening = open_at(self.url, &config, self.on_notification.clone());
-        let failure = match tokio::time::timeout(time, opening).await {
-            Ok(Ok(opened)) if self.url.prefer(target, self.choice) => {
-                return Some(RawConnection { choice: self.choice, ..opened });
-            }
-            Ok(Ok(_)) => Failure::Unavailable("another server was chosen meanwhile".into()),
-            Ok(Err(error)) => match Failure::of(&error) {
-                failure @ (Failure::Refused(_) | Failure::Crowded(_)) => failure,
-                _ => Failure::Unavailable(with_causes(&error)),
-            },
-            Err(_) => in_time(),
-        };
-        // A standby behind the primary that has no connection left says nothing of that.
-        if !matches!((&self.last, &failure), (Failure::Crowded(_), Failure::Unavailable(_))) {
-            self.last = failure;
-        }
-        None
-    }
-}
-
-async fn open_at(
-    url: &PostgresUrl,
-    config: &Config,
-    on_notification: Option<OnNotification>,
-) -> Result<RawConnection, tokio_postgres::Error> {
-    match url.tls.clone() {
-        None => {
-            let (client, own) = config.connect(NoTls).await?;
-            Ok(drive(client, own, on_notification))
-        }
-        Some(tls) => {
-            let (client, own) = config.connect(tls).await?;
-            Ok(drive(client, own, on_notification))
-        }
-    }
-}
-
-fn in_time() -> Failure {
-    Failure::Unavailable("no connection could be opened in time".into())
-}
-
-/// A driver's error names its cause only in its source.
-fn with_causes(error: &tokio_postgres::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-/// A connection before its statements are prepared.
-pub struct RawConnection {
-    pub client: Client,
-    choice: u64,
-    warned: Arc<AtomicBool>,
-    driver: AbortHandle,
-}
-
-impl RawConnection {
-    /// Waits for what the client does.
-    pub fn run<T>(
-        &self,
-        what: impl Future<Output = Result<T, tokio_postgres::Error>>,
-        time: Duration,
-    ) -> Result<T, Failure> {
-        run(what, time)
-    }
-}
-
-fn drive<S, T>(
-    client: Client,
-    mut connection: tokio_postgres::Connection<S, T>,
-    on_notification: Option<OnNotification>,
-) -> RawConnection
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let warned = Arc::<AtomicBool>::default();
-    let warning = warned.clone();
-    let driving = tokio::spawn(async move {
-        loop {
-            match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
-                Some(Ok(AsyncMessage::Notice(notice))) => {
-                    if notice.parsed_severity() == Some(Severity::Warning) {
-                        warning.store(true, Ordering::SeqCst);
-                    }
-                }
-                Some(Ok(AsyncMessage::Notification(notification))) => {
-                    if let Some(on_notification) = &on_notification {
-                        on_notification(notification.payload());
-                    }
-                }
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => break,
-            }
-        }
-    });
-    RawConnection { client, choice: 0, warned, driver: driving.abort_handle() }
-}
-
-/// Waits for what a client does, at most so long.
-pub fn run<T>(
-    what: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    time: Duration,
-) -> Result<T, Failure> {
-    match wait(what, Instant::now() + time) {
-        Some(done) => done.map_err(|error| Failure::of(&error)),
-        None => Err(Failure::Unavailable("the server did not answer in time".into())),
-    }
-}
-
 /// The outcome of a commit.
 pub enum Commit {
     Done,
@@ -344,9 +166,33 @@ pub enum Commit {
 }
 
 impl Connection {
+    /// Does `work` with its server, if that is in force, and uses what it answers if it still is.
+    pub fn in_force<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        self.require_in_force()?;
+        let done = work();
+        if !matches!(done, Err(Failure::Unavailable(_))) {
+            self.note_answer();
+        }
+        self.require_in_force().and(done)
+    }
+
+    /// Notes that its server answered. One that was looked at whatever is in force may be of another store.
+    fn note_answer(&self) {
+        if let Some(epoch) = &self.epoch {
+            epoch.note_answer();
+        }
+    }
+
+    fn run<T>(
+        &self,
+        what: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Failure> {
+        self.in_force(|| run(what, STATEMENT_TIME))
+    }
+
     /// Runs a prepared statement and returns its rows.
     pub fn query(&self, statement: &Statement, params: &[Param]) -> Result<Vec<Row>, Failure> {
-        run(self.client.query(statement, params), STATEMENT_TIME)
+        self.run(self.client.query(statement, params))
     }
 
     /// Begins a transaction and runs its first statement, which reads, in one round trip.
@@ -361,22 +207,22 @@ impl Connection {
             let (begun, rows) = tokio::join!(biased; begun, self.client.query(statement, params));
             begun.and(rows)
         };
-        run(both, STATEMENT_TIME)
+        self.run(both)
     }
 
     /// Runs statements without parameters and results.
     pub fn execute(&self, sql: &str) -> Result<(), Failure> {
-        run(self.client.batch_execute(sql), STATEMENT_TIME)
+        self.run(self.client.batch_execute(sql))
     }
 
     /// Runs a statement that is not prepared, and returns its rows.
     pub fn query_once(&self, sql: &str, params: &[Param]) -> Result<Vec<Row>, Failure> {
-        run(self.client.query(sql, params), STATEMENT_TIME)
+        self.run(self.client.query(sql, params))
     }
 
     /// Runs a statement that is not prepared, and returns how many rows it changed.
     pub fn change_once(&self, sql: &str, params: &[Param]) -> Result<u64, Failure> {
-        run(self.client.execute(sql, params), STATEMENT_TIME)
+        self.run(self.client.execute(sql, params))
     }
 
     /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete;
@@ -425,18 +271,26 @@ impl Connection {
             );
             put.and(inserted).and(deleted).and(moved)
         };
-        match run(all, STATEMENT_TIME)? {
+        match self.run(all)? {
             1 => Ok(()),
             _ if lease.is_some() => Err(Failure::Fenced),
             _ => Err(Failure::Stale),
         }
     }
 
-    /// Commits.
+    /// Commits. An answer of a server that was replaced meanwhile is none (see [`super::in_force`]).
     pub fn commit(&self, deadline: Instant) -> Commit {
+        if let Err(failure) = self.require_in_force() {
+            return Commit::Failed(failure);
+        }
         self.warned.store(false, Ordering::SeqCst);
         let deadline = deadline.min(Instant::now() + STATEMENT_TIME);
-        match wait(self.client.batch_execute("COMMIT"), deadline) {
+        let answer = wait(self.client.batch_execute("COMMIT"), deadline);
+        if matches!(answer, Some(Ok(()))) {
+            self.note_answer();
+        }
+        match answer {
+            Some(_) if self.require_in_force().is_err() => Commit::Unanswered,
             Some(Ok(())) if self.warned.load(Ordering::SeqCst) => Commit::Doubtful,
             Some(Ok(())) => Commit::Done,
             Some(Err(error)) if Failure::is_answer(&error) => Commit::Failed(Failure::of(&error)),
@@ -450,50 +304,17 @@ impl Connection {
     }
 
     /// Returns whether it can still be used, as far as is known.
-    pub fn is_open(&self) -> bool {
-        !self.client.is_closed()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Mutex;
-
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    type Asked = Arc<Mutex<Vec<&'static str>>>;
-
-    /// Listens, and closes every connection; returns the port.
-    async fn closing(name: &'static str, asked: &Asked) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, asked) = (listener.local_addr().unwrap().port(), asked.clone());
-        tokio::spawn(async move {
-            while let Ok((connection, _)) = listener.accept().await {
-                asked.lock().unwrap().push(name);
-                drop(connection);
-            }
-        });
-        port
+    pub fn is_usable(&self) -> bool {
+        !self.client.is_closed() && self.require_in_force().is_ok()
     }
 
-    #[tokio::test]
-    async fn the_last_right_one_is_tried_first_and_one_that_was_chosen_alone() {
-        let asked = Asked::default();
-        let (one, two) = (closing("one", &asked).await, closing("two", &asked).await);
-        let url = format!("postgres://a@127.0.0.1:{one},127.0.0.1:{two}/c");
-        let url = PostgresUrl::parse(&url).unwrap();
-        let second = url.targets().await[1].0;
-        let tried = async || {
-            assert!(matches!(open(&url, None).await, Err(Failure::Unavailable(_))));
-            std::mem::take(&mut *asked.lock().unwrap())
-        };
-        assert_eq!(tried().await, ["one", "two"]);
-        assert!(url.prefer(second, 0));
-        assert_eq!(tried().await, ["two", "one"]);
-        // The old one may accept connections, and writes.
-        url.choose(second);
-        assert_eq!(tried().await, ["two"]);
+    /// Returns why a commit was not answered.
+    pub fn not_answered(&self) -> Failure {
+        let failure = Failure::Unavailable("a commit was not answered".into());
+        self.require_in_force().err().unwrap_or(failure)
+    }
+
+    fn require_in_force(&self) -> Result<(), Failure> {
+        require_in_force(self.epoch.as_ref())
     }
 }

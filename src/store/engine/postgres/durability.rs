@@ -4,8 +4,9 @@ use std::time::Instant;
 
 use tokio_postgres::{Client, Row};
 
-use super::connection::{Connector, STATEMENT_TIME, run};
+use super::connection::{Connector, STATEMENT_TIME};
 use super::failure::Failure;
+use super::opening::run;
 use super::shared::{OPEN_TIME, start_runtime};
 use super::sql::SAFETY;
 use super::url::PostgresUrl;

@@ -18,6 +18,9 @@ pub enum Failure {
     /// The server cannot be reached or does not accept writes: the connection is of no use, and the
     /// transaction may run again on another. The reason is for the log.
     Unavailable(String),
+    /// Another server has come into force since the connection was opened: it is of no use, and those to
+    /// that server are. The transaction runs again there.
+    Replaced,
     /// The server has no connection left for this one. Those that are open are of use.
     Crowded(String),
     /// The slot of the connection is not what it is known to be: the others have removed this process from
@@ -75,6 +78,7 @@ impl Failure {
             Failure::Conflict | Failure::Duplicate => contended(),
             Failure::Blocked => commits_hang(),
             Failure::Unavailable(why) | Failure::Crowded(why) => unavailable().detail(why),
+            Failure::Replaced => unavailable().detail("another database server is in force"),
             Failure::Stale => unavailable().detail("the slot is another one"),
             Failure::Removed => {
                 unavailable().detail("others have removed this process from the store")

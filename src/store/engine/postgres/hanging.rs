@@ -1,7 +1,8 @@
-//! Whether the database server finishes commits.
+//! Whether the database server finishes commits, and when it answered last.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use crate::base::metrics::Gauge;
 
@@ -27,6 +28,43 @@ impl CommitsHang {
         let _both = self.changing.lock().expect("no thread panics while holding it");
         gauge.set(is_so.into());
         self.is_so.swap(is_so, Ordering::Relaxed) != is_so
+    }
+}
+
+/// When the database server that is in force answered last. A member of a store asks it each second.
+pub struct LastAnswer {
+    since: Instant,
+    millis: AtomicU64,
+}
+
+impl Default for LastAnswer {
+    fn default() -> Self {
+        LastAnswer { since: Instant::now(), millis: AtomicU64::new(0) }
+    }
+}
+
+impl LastAnswer {
+    /// Returns one that is so long ago.
+    #[cfg(test)]
+    pub fn of_age(age: Duration) -> Self {
+        let since = Instant::now().checked_sub(age).expect("the machine is up");
+        LastAnswer { since, ..Self::default() }
+    }
+
+    /// Notes that it answered.
+    pub fn note(&self) {
+        let millis = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.millis.store(millis, Ordering::Relaxed);
+    }
+
+    /// When that was, from the beginning on.
+    pub fn at(&self) -> Duration {
+        Duration::from_millis(self.millis.load(Ordering::Relaxed))
+    }
+
+    /// How long ago that was.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed().saturating_sub(self.at())
     }
 }
 

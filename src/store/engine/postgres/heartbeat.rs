@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::elsewhere::Elsewhere;
 use super::failure::Failure;
 use super::failure_detector::FailureDetector;
 use super::fencing::FencedEngine;
@@ -97,14 +98,14 @@ struct HeartbeatLoop {
 }
 
 impl HeartbeatLoop {
-    fn look_elsewhere(&mut self, shared: &Arc<Shared>) {
-        let choice = shared.pool.choice();
-        let is_unknown_elsewhere = shared.look_elsewhere(&self.own);
-        if shared.pool.choice() != choice {
+    fn look_elsewhere(&mut self, shared: &Arc<Shared>, epoch: u64) {
+        let found = shared.look_elsewhere(&self.own, epoch);
+        if found == Elsewhere::Chosen {
             // By a heartbeat that was committed there.
             self.committed_at = Instant::now();
         }
-        if is_unknown_elsewhere && self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL)
+        if found == Elsewhere::Unknown
+            && self.warned_at.is_none_or(|at| at.elapsed() >= WARNING_INTERVAL)
         {
             self.warned_at = Some(Instant::now());
             tracing::warn!(
@@ -129,7 +130,7 @@ impl HeartbeatLoop {
             if Instant::now() < next {
                 continue;
             }
-            let begun = Instant::now();
+            let (begun, epoch) = (Instant::now(), shared.pool.in_force().epoch);
             let connection = shared.pool.take(false, begun + HEARTBEAT_INTERVAL);
             let ran = connection.and_then(|mut connection| {
                 self.run_due(&shared, &mut connection)?;
@@ -156,14 +157,9 @@ impl HeartbeatLoop {
                         Failure::Blocked => shared.note_blocked(),
                         _ => {}
                     }
-                    let is_unreachable = matches!(failure, Failure::Unavailable(_));
-                    let is_lost = self.committed_at.elapsed() >= HANG_TIME;
-                    // An old primary can be reached, but waits for the standby that was promoted: a heartbeat
-                    // hangs, or fails at once, always, since it conflicts with a commit that waits. What cannot
-                    // be reached is looked for by connecting; but once one was chosen, nobody else does.
-                    let looks_by_itself = is_unreachable && shared.pool.choice() == 0;
-                    if begun.elapsed() >= HANG_TIME || is_lost && !looks_by_itself {
-                        self.look_elsewhere(&shared);
+                    let (took, lost) = (begun.elapsed(), self.committed_at.elapsed());
+                    if is_elsewhere(&failure, (took, lost), shared.pool.in_force().is_chosen) {
+                        self.look_elsewhere(&shared, epoch);
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
                         tracing::warn!(
@@ -219,16 +215,13 @@ impl HeartbeatLoop {
         shared: &Arc<Shared>,
         connection: &mut Connection,
     ) -> Result<(), Failure> {
-        let members = read_members(connection)?;
+        let members = connection.in_force(|| read_members(&connection.client))?;
         if !members.iter().any(|one| one.member == self.own) {
             return Err(Failure::Removed);
         }
         self.detector.observe(members.clone(), Instant::now());
         shared.nodes.send_replace(self.detector.nodes(Some(&self.own)));
-        let slots = read_slots(connection)?;
-        if shared.missed_notifications.check(slots, shared.token) {
-            shared.signals.notify_all();
-        }
+        shared.note_slots(read_slots(connection)?);
         for gone in self.detector.suspected(REMOVAL_TIMEOUT) {
             if gone.member.is_node() && gone.member != self.own {
                 let who = gone.member.description();
@@ -254,5 +247,52 @@ impl HeartbeatLoop {
             self.observe_at = self.observe_at.min(at.max(Instant::now()));
         }
         Ok(())
+    }
+}
+
+/// Whether the store may be at another server, after a heartbeat that took so long has failed, and so long
+/// after the last that was committed.
+fn is_elsewhere(failure: &Failure, (took, lost): (Duration, Duration), is_chosen: bool) -> bool {
+    // An old primary can be reached, but waits for the standby that was promoted: a heartbeat hangs, or fails
+    // at once, always, since it conflicts with a commit that waits. What cannot be reached is looked for by
+    // connecting; but once one was chosen, nobody else does.
+    let is_stuck = match failure {
+        // Its connections, or its disk, are full: it answers.
+        Failure::Crowded(_) | Failure::Refused(_) => return false,
+        Failure::Conflict | Failure::Blocked => true,
+        Failure::Unavailable(_) => is_chosen,
+        _ => false,
+    };
+    took >= HANG_TIME || lost >= HANG_TIME && is_stuck
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_server_is_looked_for_where_one_hangs_and_not_where_it_is_full() {
+        let (soon, late) = (Duration::from_millis(10), HANG_TIME);
+        let unavailable = || Failure::Unavailable("away".into());
+        let full = Failure::Refused(Error::busy("disk_full", "full", 30));
+        let crowded = Failure::Crowded("too many clients".into());
+        for (failure, times, is_chosen, expected) in [
+            (unavailable(), (late, late), false, true),
+            (Failure::Blocked, (late, soon), false, true),
+            (Failure::Conflict, (soon, late), false, true),
+            (Failure::Conflict, (soon, soon), false, false),
+            // Whoever opens a connection looks at all of them.
+            (unavailable(), (soon, late), false, false),
+            (unavailable(), (soon, late), true, true),
+            (unavailable(), (soon, soon), true, false),
+            (Failure::Replaced, (soon, late), true, false),
+            (crowded.clone(), (soon, late), false, false),
+            (crowded, (late, late), true, false),
+            (full.clone(), (soon, late), true, false),
+            (full, (late, late), false, false),
+        ] {
+            let is_looked = is_elsewhere(&failure, times, is_chosen);
+            assert_eq!(is_looked, expected, "{failure:?} {times:?} {is_chosen}");
+        }
     }
 }

@@ -83,7 +83,7 @@ impl Shared {
     ) -> Result<Option<Member>, Failure> {
         let lease = own.lease();
         let is_taken = self.own_transaction(connection, BEGIN_WRITE, |connection| {
-            let members = read_members(connection)?;
+            let members = connection.in_force(|| read_members(&connection.client))?;
             let present = members.iter().find(|one| one.member.key == LEASE);
             if present != seen || !members.iter().any(|one| one.member == *own) {
                 return Ok(false);
@@ -103,7 +103,7 @@ fn try_join(
     own: &Member,
     gone: &[SeenMember],
 ) -> Result<Vec<SeenMember>, Failure> {
-    let mut in_way = read_members(connection)?;
+    let mut in_way = connection.in_force(|| read_members(&connection.client))?;
     in_way.retain(|other| own.is_excluded_by(&other.member));
     if !in_way.iter().all(|other| gone.contains(other)) {
         return Ok(in_way);

@@ -2,9 +2,10 @@
 
 use tokio_postgres::Client;
 
-use super::connection::{Connection, STATEMENT_TIME, run};
+use super::connection::{Connection, STATEMENT_TIME};
 use super::failure::Failure;
 use super::membership::{HEARTBEATS, Member, TABLE};
+use super::opening::run;
 use super::slot::{SeenSlot, fresh, sequence_in};
 
 impl Member {
@@ -59,13 +60,8 @@ pub struct SeenMember {
     pub heartbeat: Vec<u8>,
 }
 
-/// Reads the members.
-pub fn read_members(connection: &Connection) -> Result<Vec<SeenMember>, Failure> {
-    read_members_with(&connection.client)
-}
-
-/// Does the same as [`read_members`], over a connection that is not one to the store.
-pub fn read_members_with(client: &Client) -> Result<Vec<SeenMember>, Failure> {
+/// Reads the members. Over a connection to the store, do so within [`Connection::in_force`].
+pub fn read_members(client: &Client) -> Result<Vec<SeenMember>, Failure> {
     let sql = "SELECT there.key, there.value, beat.value FROM kv AS there JOIN kv AS beat \
          ON beat.tbl = $2 AND beat.key = there.key WHERE there.tbl = $1 ORDER BY there.key";
     let rows = run(client.query(sql, &[&TABLE, &HEARTBEATS]), STATEMENT_TIME)?;

@@ -15,9 +15,9 @@
 //! | What for | Files |
 //! |---|---|
 //! | opening | [`settings`], [`url`], [`tls`], [`bootstrap`], [`tables`], [`durability`], [`notes`] |
-//! | connections | [`connection`], [`pool`], [`sql`], [`failure`], [`waiting`] |
+//! | connections | [`connection`], [`opening`], [`in_force`], [`pool`], [`sql`], [`failure`], [`waiting`] |
 //! | transactions | [`shared`], [`queue`], [`group`], [`attempts`], [`reader`], [`building`], [`access`] |
-//! | commits that are not answered | [`slot`], [`resolving`], [`hanging`] |
+//! | commits that are not answered | [`slot`], [`resolving`], [`unknown_outcomes`], [`hanging`] |
 //! | members | [`membership`], [`member_rows`], [`joining`], [`heartbeat`], [`failure_detector`] |
 //! | another server than the one that hangs | [`elsewhere`] |
 //! | nodes from outside | [`node_list`] |
@@ -37,6 +37,7 @@ mod fencing;
 mod group;
 mod hanging;
 mod heartbeat;
+mod in_force;
 mod joining;
 mod member_rows;
 mod membership;
@@ -45,6 +46,7 @@ mod node_list;
 mod notes;
 mod notifications;
 mod notifier;
+mod opening;
 mod pool;
 mod queue;
 mod reader;
@@ -55,6 +57,7 @@ mod slot;
 mod sql;
 mod tables;
 mod tls;
+mod unknown_outcomes;
 mod url;
 mod waiting;
 
@@ -92,6 +95,11 @@ const THREADS: usize = 8;
 
 /// How long a read waits for a server.
 const READ_TIME: Duration = Duration::from_secs(15);
+
+/// How long a store that is closed waits for heavy attempts to end, and, once it has left, for those that
+/// were committed before to be told to other nodes.
+const HEAVY_TIME: Duration = Duration::from_secs(2);
+const TELL_TIME: Duration = Duration::from_secs(1);
 
 /// An engine over PostgreSQL.
 pub struct Postgres {
@@ -211,7 +219,7 @@ impl Postgres {
         let connection = self.shared.pool.take(false, Instant::now() + READ_TIME);
         let read = connection.and_then(|connection| {
             let url = &self.shared.pool.connector.url;
-            let read = Durability::read(&connection.client, url)?;
+            let read = connection.in_force(|| Durability::read(&connection.client, url))?;
             self.shared.pool.put(connection);
             Ok(read)
         });
@@ -230,6 +238,12 @@ impl Postgres {
         };
         let connection = self.shared.pool.take(false, Instant::now() + OPEN_TIME);
         connection.and_then(drop).map_err(|failure| failure.error())
+    }
+
+    /// Returns whether the database server has answered within this time, and finishes commits as far as is
+    /// known.
+    pub fn is_answering(&self, time: Duration) -> bool {
+        self.shared.is_answering(time)
     }
 
     /// Returns how commits ended that were not answered.
@@ -272,12 +286,16 @@ impl Engine for Postgres {
                 let _ = one.join();
             }
         }
-        self.shared.notifications.close();
-        if let Some(notifier) = &self.notifier {
-            notifier.stop();
-        }
+        self.shared.queue.wait_heavy(HEAVY_TIME);
+        // No commit succeeds from here on.
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.stop();
+        }
+        // Of one just before, the others find no slot any more: they have to be told.
+        self.shared.queue.wait_heavy(TELL_TIME);
+        self.shared.end_notifications();
+        if let Some(notifier) = &self.notifier {
+            notifier.stop();
         }
         self.shared.pool.clear();
         if let Some(runtime) = self.runtime.lock().ok().and_then(|mut runtime| runtime.take()) {

@@ -3,11 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connector, RawConnection, STATEMENT_TIME};
+use super::connection::{Connector, STATEMENT_TIME};
 use super::failure::Failure;
 use super::failure_detector::FailureDetector;
 use super::joining::FAILURE_TIMEOUT;
-use super::member_rows::read_members_with;
+use super::member_rows::read_members;
+use super::opening::RawConnection;
 use super::shared::{OPEN_TIME, start_runtime};
 use super::url::PostgresUrl;
 use crate::base::Result;
@@ -38,7 +39,7 @@ fn observe(raw: &RawConnection) -> Result<Vec<SeenNode>, Failure> {
     }
     let (mut detector, begun) = (FailureDetector::default(), Instant::now());
     loop {
-        detector.observe(read_members_with(&raw.client)?, Instant::now());
+        detector.observe(read_members(&raw.client)?, Instant::now());
         let nodes = detector.nodes(None);
         if nodes.iter().all(|one| one.is_alive) || begun.elapsed() >= FAILURE_TIMEOUT {
             return Ok(nodes);

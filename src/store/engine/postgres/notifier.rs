@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::connection::{OnNotification, RawConnection, STATEMENT_TIME};
+use super::connection::STATEMENT_TIME;
 use super::failure::Failure;
 use super::notifications::ReceivedNotification;
+use super::opening::{OnNotification, RawConnection, require_in_force};
 use super::settings::Control;
 use super::shared::Shared;
 use crate::base::{Error, Result};
@@ -82,7 +83,7 @@ fn listen_and_notify(shared: &Arc<Shared>) -> Result<(), Failure> {
             shared.receive(text);
         }
     });
-    let (deadline, choice) = (Instant::now() + STATEMENT_TIME, shared.pool.choice());
+    let deadline = Instant::now() + STATEMENT_TIME;
     let raw = shared.pool.connector.connect_listening(deadline, Some(on_notification))?;
     raw.run(raw.client.batch_execute(&format!("LISTEN \"{channel}\"")), STATEMENT_TIME)?;
     let notify = raw.run(raw.client.prepare("SELECT pg_notify($1, $2)"), STATEMENT_TIME)?;
@@ -98,9 +99,6 @@ fn listen_and_notify(shared: &Arc<Shared>) -> Result<(), Failure> {
         } else {
             require_open(&raw)?;
         }
-        if shared.pool.choice() != choice {
-            return Err(Failure::Unavailable("another server is used".into()));
-        }
     }
 }
 
@@ -108,7 +106,7 @@ fn require_open(raw: &RawConnection) -> Result<(), Failure> {
     if raw.client.is_closed() {
         return Err(Failure::Unavailable("the connection was closed".into()));
     }
-    Ok(())
+    require_in_force(raw.epoch.as_ref())
 }
 
 impl Shared {

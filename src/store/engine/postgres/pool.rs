@@ -11,11 +11,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::{Connection, Connector};
 use super::failure::{Failure, unavailable};
+use super::in_force::Preferred;
 use super::waiting::wait;
 use crate::base::{Error, Result};
 
-/// Snapshots that requests read at, at once. PostgreSQL has 100 connections by default; with those of
-/// the heartbeat and the notifier a server uses 32, which leaves room for two more.
+/// Snapshots that requests read at, at once. With 8 threads for light attempts, the heartbeat, the notifier
+/// and who looks at the settings a server uses 33 connections. PostgreSQL has 97 for them by default.
 const MAX_READERS: usize = 16;
 
 /// Snapshots and heavy attempts of threads that block, at once.
@@ -55,12 +56,12 @@ impl Pool {
     }
 
     /// Returns a connection that is not in a transaction: one with a slot, if it is to write and
-    /// there is one. Blocks.
+    /// there is one. Those of a server that is not in force any more are closed. Blocks.
     pub fn take(&self, writes: bool, deadline: Instant) -> Result<Connection, Failure> {
         let mut closed = Vec::new();
         let found = {
             let mut idle = self.idle();
-            while let Some(at) = idle.iter().position(|one| !one.is_open()) {
+            while let Some(at) = idle.iter().position(|one| !one.is_usable()) {
                 closed.push(idle.swap_remove(at));
             }
             let fits = idle.iter().rposition(|one| one.slot.is_some() == writes);
@@ -91,22 +92,17 @@ impl Pool {
         self.is_away.load(Ordering::Relaxed).then(unavailable)
     }
 
-    /// The number of the choice of a server, of which the connections are that are used.
-    pub fn choice(&self) -> u64 {
-        self.connector.url.choice()
+    /// What is in force at present.
+    pub fn in_force(&self) -> Preferred {
+        self.connector.url.in_force.now()
     }
 
     /// Takes a connection back. Its transaction has ended, or is being rolled back.
     pub fn put(&self, mut connection: Connection) {
-        let mut idle = self.idle();
-        // Looked at under the lock: who chooses another server clears the pool after that, so that none of
-        // the one before is left in it.
-        if connection.is_open() && connection.choice == self.choice() {
+        // Who takes it looks again.
+        if connection.is_usable() {
             connection.used_at = Instant::now();
-            idle.push(connection);
-        } else {
-            drop(idle);
-            drop(connection);
+            self.idle().push(connection);
         }
     }
 
@@ -118,7 +114,8 @@ impl Pool {
         drop(closed);
     }
 
-    /// Closes the idle connections: their server is gone, or not the one that accepts writes.
+    /// Closes the idle connections: their server is gone, or not the one that accepts writes. Not to be done
+    /// where the server of one was replaced: the others are to the new one, or closed by who takes them.
     pub fn clear(&self) {
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);

@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use super::super::group_commit::WAITING;
@@ -77,6 +78,8 @@ pub struct Queue {
 struct State {
     waiting: FairQueue<Waiting>,
     lanes: Lanes,
+    /// The threads on which heavy attempts are, with all their runs.
+    heavy_threads: Vec<ThreadId>,
     is_closed: bool,
 }
 
@@ -144,6 +147,12 @@ pub struct GroupRun<'a> {
     lane: Lane,
 }
 
+/// A heavy attempt, which is over when this is dropped.
+pub struct HeavyAttempt<'a> {
+    queue: &'a Queue,
+    thread: ThreadId,
+}
+
 /// A run of a heavy attempt, which ends when this is dropped.
 pub struct HeavyRun<'a> {
     queue: &'a Queue,
@@ -160,8 +169,12 @@ pub struct LaneHold<'a> {
 impl Queue {
     /// Creates an empty queue.
     pub fn new(meters: Arc<StoreMeters>) -> Self {
-        let state =
-            State { waiting: FairQueue::new(WAITING), lanes: Lanes::default(), is_closed: false };
+        let state = State {
+            waiting: FairQueue::new(WAITING),
+            lanes: Lanes::default(),
+            heavy_threads: Vec::new(),
+            is_closed: false,
+        };
         let (filled, released) = (Condvar::new(), Condvar::new());
         Queue { state: Mutex::new(state), filled, released, meters }
     }
@@ -254,6 +267,25 @@ impl Queue {
 
     // ── Heavy attempts ───────────────────────────────────────────────────────
 
+    /// Begins a heavy attempt on this thread; `None` if the queue is closed.
+    pub fn enter_heavy(&self) -> Option<HeavyAttempt<'_>> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return None;
+        }
+        let thread = thread::current().id();
+        state.heavy_threads.push(thread);
+        Some(HeavyAttempt { queue: self, thread })
+    }
+
+    /// Waits until the heavy attempts of all other threads are over, at most for so long: one of this thread
+    /// cannot end meanwhile.
+    pub fn wait_heavy(&self, time: Duration) {
+        let own = thread::current().id();
+        let are_some = |state: &mut State| state.heavy_threads.iter().any(|one| *one != own);
+        drop(self.released.wait_timeout_while(self.lock(), time, are_some));
+    }
+
     /// Keeps all others of the lane from beginning, when nobody else does, and waits for those under way,
     /// but not for one that hangs. `None` if another keeps them from it until `until`.
     pub fn hold(&self, lane: Lane, until: Instant) -> Option<LaneHold<'_>> {
@@ -311,6 +343,16 @@ impl Drop for LaneHold<'_> {
     fn drop(&mut self) {
         self.queue.lock().lanes.held.remove(&self.lane);
         self.queue.filled.notify_one();
+        self.queue.released.notify_all();
+    }
+}
+
+impl Drop for HeavyAttempt<'_> {
+    fn drop(&mut self) {
+        let threads = &mut self.queue.lock().heavy_threads;
+        if let Some(own) = threads.iter().position(|thread| *thread == self.thread) {
+            threads.swap_remove(own);
+        }
         self.queue.released.notify_all();
     }
 }

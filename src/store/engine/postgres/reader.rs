@@ -204,7 +204,7 @@ impl TransactionReader {
             });
             match tried {
                 Err(Failure::Unavailable(_)) if Instant::now() < self.deadline => pool.clear(),
-                Err(Failure::Crowded(_)) if Instant::now() < self.deadline => {}
+                Err(Failure::Replaced | Failure::Crowded(_)) if Instant::now() < self.deadline => {}
                 ended => return ended,
             }
             thread::sleep(RECONNECT_PAUSE);

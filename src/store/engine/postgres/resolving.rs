@@ -197,10 +197,7 @@ impl Shared {
 
 /// Why a connection did not get its slot: the commit goes on where the connection is still there.
 fn not_committed(connection: &Connection) -> Failure {
-    if connection.is_open() {
-        return Failure::Blocked;
-    }
-    Failure::Unavailable("a slot could not be had".into())
+    if connection.is_usable() { Failure::Blocked } else { connection.not_answered() }
 }
 
 /// The values that a slot may have, by what they prove of the commit.

@@ -1,6 +1,6 @@
 //! What the threads of an engine share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,9 +21,10 @@ use super::notifications::Notifications;
 use super::pool::Pool;
 use super::queue::{Queue, Waiting};
 use super::settings::Control;
-use super::slot::{Resolved, Slots, Token, fresh};
+use super::slot::{Resolved, SeenSlot, Slots, Token, fresh};
 use super::sql;
 use super::tables::Tables;
+use super::unknown_outcomes::UnknownOutcomes;
 use crate::base::{Error, Result};
 use crate::store::signals::Signals;
 
@@ -64,6 +65,7 @@ pub struct Shared {
     pub missed_notifications: MissedNotifications,
     pub access_versions: AccessVersions,
     pub unanswered: Unanswered,
+    pub unknown_outcomes: UnknownOutcomes,
     pub commits_hang: CommitsHang,
 }
 
@@ -78,8 +80,6 @@ pub struct Unanswered {
     pub unknown: AtomicU64,
     /// It is being found out.
     open: AtomicU64,
-    /// Whether one of those of an unknown outcome may still become visible.
-    may_appear: AtomicBool,
 }
 
 impl Unanswered {
@@ -94,9 +94,6 @@ impl Unanswered {
             Resolved::Unknown => &self.unknown,
         };
         counter.fetch_add(1, Ordering::Relaxed);
-        if resolved == Resolved::Unknown {
-            self.may_appear.store(true, Ordering::Relaxed);
-        }
         resolved
     }
 
@@ -129,6 +126,7 @@ impl Shared {
             missed_notifications: MissedNotifications::default(),
             access_versions: AccessVersions::default(),
             unanswered: Unanswered::default(),
+            unknown_outcomes: UnknownOutcomes::default(),
             commits_hang: CommitsHang::default(),
         }
     }
@@ -168,16 +166,36 @@ impl Shared {
         }
     }
 
-    /// Notes that a heartbeat was committed. Commits before it have ended: one whose outcome was given up as
-    /// unknown is visible now, or never will be. Its signal came too early, so all who wait here look again;
-    /// other nodes find its slot moved.
+    /// Notes that a heartbeat was committed: commits are finished.
     pub fn note_committed(&self) {
         if self.commits_hang.set(false, &self.meters.refuses_writes) {
             tracing::info!("commits are finished again");
         }
-        if self.unanswered.may_appear.swap(false, Ordering::Relaxed) {
+        self.unknown_outcomes.note_heartbeat(Instant::now());
+    }
+
+    /// Has all look again who wait here if the slots, as they were just read, show a commit that they were
+    /// not told of.
+    pub fn note_slots(&self, slots: Vec<SeenSlot>) {
+        let has_appeared = self.unknown_outcomes.check(&slots, Instant::now());
+        if self.missed_notifications.check(slots, self.token) || has_appeared {
             self.signals.notify_all();
         }
+    }
+
+    /// Whether the database server has answered within this time, and finishes commits as far as is known.
+    pub fn is_answering(&self, time: Duration) -> bool {
+        self.pool.connector.url.in_force.answer_age() < time && !self.commits_hang.is_so()
+    }
+
+    /// Ends the notifications, once the store is left. The others do not find the slots of this process any
+    /// more: they are told that there may be something new if a commit may have become visible that they were
+    /// not told of.
+    pub fn end_notifications(&self) {
+        if self.unanswered.are_some_open() || self.unknown_outcomes.are_some_open() {
+            self.notifications.add_everything();
+        }
+        self.notifications.close();
     }
 
     /// Requires that this process is still a member of the store, if it is one, in the transaction that is
@@ -245,6 +263,7 @@ impl Shared {
             return Err(too_many_wait());
         }
         let _permit = self.pool.blocking_permit()?;
+        let Some(_until_told) = self.queue.enter_heavy() else { return Err(too_many_wait()) };
         self.process(waiting);
         Ok(())
     }
@@ -274,7 +293,7 @@ impl Shared {
                     Commit::Done => return Ok(done),
                     Commit::Failed(failure) => failure,
                     Commit::Doubtful | Commit::Unanswered => {
-                        return Err(Failure::Unavailable("a commit was not answered".into()));
+                        return Err(connection.not_answered());
                     }
                 },
                 Err(failure) => failure,

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
+use super::in_force::{InForce, Preferred, Target};
 use super::tls::Tls;
 
 /// How long connecting to one address may take: several are tried within the time of a request.
@@ -34,50 +34,36 @@ pub struct PostgresUrl {
     pub(super) tls: Option<Tls>,
     /// Whether the service is declared to replicate below the database, which no setting shows.
     pub(super) is_replicated_below: bool,
-    /// The one that was the right one last.
-    last: Arc<Mutex<Preferred>>,
-}
-
-/// What connections are opened to first; once one was chosen, what they are opened to at all.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Preferred {
-    pub target: Option<Target>,
-    /// How often one was chosen while the one before accepted connections. Above 0 only who chooses changes
-    /// the target: the one before may still accept connections, and writes, of which nothing is stored for
-    /// good, and what it has is old.
-    pub choice: u64,
-}
-
-/// What a connection is opened to: a host by its number, at one of the addresses of its name, if that has
-/// been looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    host: usize,
-    address: Option<IpAddr>,
+    /// What its connections are opened to.
+    pub(super) in_force: InForce,
 }
 
 /// A host whose addresses are being looked up.
 pub(super) struct Lookup {
     host: usize,
     config: Config,
-    found: JoinHandle<Vec<IpAddr>>,
+    found: JoinHandle<Result<Vec<IpAddr>, String>>,
 }
 
 impl Lookup {
     /// Returns what to try of it, when its addresses are known: each alone. Each has a time of its own: one
     /// that never answers would use up that of the host.
-    pub(super) async fn targets(self) -> Vec<(Target, Config)> {
+    ///
+    /// # Errors
+    /// Why its name cannot be looked up. The driver could try by itself, but nobody would know which of the
+    /// addresses a connection is at.
+    pub(super) async fn targets(self) -> Result<Vec<(Target, Config)>, String> {
         let Lookup { host, config, found } = self;
-        let found = found.await.unwrap_or_default();
+        let found = found.await.unwrap_or_else(|error| Err(error.to_string()))?;
         if found.is_empty() {
-            return vec![(Target { host, address: None }, config)];
+            return Ok(vec![(Target { host, address: None }, config)]);
         }
         let each = found.into_iter().map(|address| {
             let mut config = config.clone();
             config.hostaddr(address);
             (Target { host, address: Some(address) }, config)
         });
-        each.collect()
+        Ok(each.collect())
     }
 }
 
@@ -135,36 +121,24 @@ impl PostgresUrl {
             .keepalives_interval(Duration::from_secs(2))
             .keepalives_retries(3)
             .application_name("roadstead");
-        Ok(PostgresUrl { config, tls, is_replicated_below, last: Arc::default() })
+        Ok(PostgresUrl { config, tls, is_replicated_below, in_force: InForce::default() })
     }
 
-    fn last(&self) -> MutexGuard<'_, Preferred> {
-        self.last.lock().expect("no thread panics while holding it")
-    }
-
-    /// Returns what was the right one last, and since which choice.
-    pub(super) fn preferred(&self) -> Preferred {
-        *self.last()
-    }
-
-    /// Does the same, after looking its name up: an address that the name does not have any more is
-    /// forgotten. While the name is not answered, the address stays.
+    /// Returns what is in force, after looking its name up: without a target if the name does not have its
+    /// address, which then is not to be opened. It stays in force until another one is: an answer may be
+    /// incomplete. While the name is not answered, the target is returned.
     pub(super) async fn preferred_now(&self) -> Preferred {
-        let preferred = self.preferred();
-        let Some(target @ Target { host, address: Some(address) }) = preferred.target else {
+        let preferred = self.in_force.now();
+        let Some(Target { host, address: Some(address) }) = preferred.target else {
             return preferred;
         };
         let Some(name) = self.config.get_hosts().get(host) else { return preferred };
-        let found = addresses(self.only(host, name), KNOWN_LOOKUP_TIME).await;
-        if found.is_empty() || found.contains(&address) {
-            return preferred;
+        match addresses(self.only(host, name), KNOWN_LOOKUP_TIME).await {
+            Ok(found) if !found.is_empty() && !found.contains(&address) => {
+                Preferred { target: None, ..preferred }
+            }
+            _ => preferred,
         }
-        let forgotten = Preferred { target: Some(Target { host, address: None }), ..preferred };
-        let mut last = self.last();
-        if last.choice == preferred.choice && last.target == Some(target) {
-            *last = forgotten;
-        }
-        forgotten
     }
 
     /// Returns how to reach a target. Nothing is looked up for it, which may take long.
@@ -177,19 +151,6 @@ impl PostgresUrl {
         Some(config)
     }
 
-    /// Whether all connections to a target reach the same place, so that it can be chosen: not a name whose
-    /// addresses could not be looked up.
-    pub(super) fn is_one_place(&self, target: Target) -> bool {
-        let is_name = |config: Config| name_to_look_up(&config).is_some();
-        target.address.is_some() || !self.config_of(target).is_some_and(is_name)
-    }
-
-    /// Returns how often one was chosen while the one before accepted connections. Only connections that were
-    /// opened since the last time are to be used.
-    pub(super) fn choice(&self) -> u64 {
-        self.last().choice
-    }
-
     /// Begins to look up all hosts at once. Take their targets in turn: one whose name is not answered
     /// holds up only those after it.
     pub(super) fn lookups(&self) -> Vec<Lookup> {
@@ -200,42 +161,24 @@ impl PostgresUrl {
         self.each().into_iter().map(begin).collect()
     }
 
-    /// Returns all targets: each host at each address of its name.
+    /// Returns all targets: each host at each address of its name. One whose name is not answered has none.
     pub(super) async fn targets(&self) -> Vec<(Target, Config)> {
         let mut targets = Vec::new();
         for lookup in self.lookups() {
-            targets.extend(lookup.targets().await);
+            targets.extend(lookup.targets().await.unwrap_or_default());
         }
         targets
     }
 
-    /// Returns the address of each host alone, with its number; first the one that was the right one
-    /// last. Trying them one by one bounds the time that each may take: one whose processes are
-    /// stopped, or that is cut off after a connection was begun, never answers.
+    /// Returns the address of each host alone, with its number; first the one that is in force. Trying them
+    /// one by one bounds the time that each may take: one whose processes are stopped, or that is cut off
+    /// after a connection was begun, never answers.
     pub(super) fn each(&self) -> Vec<(usize, Config)> {
         let hosts = self.config.get_hosts();
-        let last = self.preferred().target.map_or(0, |target| target.host);
+        let last = self.in_force.now().target.map_or(0, |target| target.host);
         let first = last.min(hosts.len().saturating_sub(1));
         let numbers = (first..hosts.len()).chain(0..first);
         numbers.filter_map(|at| Some((at, self.only(at, hosts.get(at)?)))).collect()
-    }
-
-    /// Notes what turned out to be the right one, which was looked for since `choice`. Returns false if
-    /// another is chosen, which the one that accepts connections must not undo.
-    #[must_use]
-    pub(super) fn prefer(&self, target: Target, choice: u64) -> bool {
-        let mut last = self.last();
-        let is_right = last.choice == choice && (choice == 0 || last.target == Some(target));
-        if is_right {
-            last.target = Some(target);
-        }
-        is_right
-    }
-
-    /// Chooses another than the one that accepts connections.
-    pub(super) fn choose(&self, target: Target) {
-        let mut last = self.last();
-        *last = Preferred { target: Some(target), choice: last.choice + 1 };
     }
 
     fn only(&self, at: usize, host: &Host) -> Config {
@@ -303,17 +246,18 @@ impl PostgresUrl {
         for ((host, _), port) in self.places().iter().zip(ports) {
             config.host(host).hostaddr(IpAddr::V4(Ipv4Addr::LOCALHOST)).port(*port);
         }
-        PostgresUrl { config, last: Arc::default(), ..self.clone() }
+        PostgresUrl { config, in_force: InForce::default(), ..self.clone() }
     }
 }
 
-/// The addresses of the only host of `config`, if it is a name without one.
-async fn addresses(config: Config, time: Duration) -> Vec<IpAddr> {
-    let Some(name) = name_to_look_up(&config) else { return Vec::new() };
-    let looked_up = tokio::net::lookup_host((name, 0));
-    // If it fails, the driver looks again, and says why.
-    let Ok(Ok(found)) = tokio::time::timeout(time, looked_up).await else {
-        return Vec::new();
+/// The addresses of the only host of `config`, if it is a name without one; else there are none.
+async fn addresses(config: Config, time: Duration) -> Result<Vec<IpAddr>, String> {
+    let Some(name) = name_to_look_up(&config) else { return Ok(Vec::new()) };
+    let failed = |why: &str| Err(format!("the name {name} cannot be looked up: {why}"));
+    let found = match tokio::time::timeout(time, tokio::net::lookup_host((name, 0))).await {
+        Ok(Ok(found)) => found,
+        Ok(Err(error)) => return failed(&error.to_string()),
+        Err(_) => return failed("no answer in time"),
     };
     let mut addresses = Vec::new();
     for address in found.map(|found| found.ip()) {
@@ -321,7 +265,7 @@ async fn addresses(config: Config, time: Duration) -> Vec<IpAddr> {
             addresses.push(address);
         }
     }
-    addresses
+    if addresses.is_empty() { failed("it has no address") } else { Ok(addresses) }
 }
 
 /// The name of the only host of `config`, unless its address is known.
@@ -433,7 +377,7 @@ mod tests {
         let [one, two, three] =
             [("one", 1u16), ("two", 2), ("three", 3)].map(|(name, port)| (name.to_string(), port));
         assert_eq!(order(), [one.clone(), two.clone(), three.clone()]);
-        assert!(url.clone().prefer(Target { host: 1, address: None }, 0));
+        assert!(url.clone().in_force.prefer(Target { host: 1, address: None }, 0).is_some());
         assert_eq!(order(), [two, three, one]);
     }
 
@@ -450,7 +394,7 @@ mod tests {
         let (last, named) = targets.split_last().unwrap();
         assert!(!named.is_empty() && named.iter().all(own), "{named:?}");
         assert_eq!((last.0, last.1.get_ports()), (Target { host: 1, address: None }, &[2][..]));
-        assert!(url.prefer(last.0, url.choice()));
+        assert!(url.in_force.prefer(last.0, 0).is_some());
         assert_eq!(url.targets().await[0].0, last.0);
         for (target, config) in targets {
             let found = url.config_of(target).unwrap();
@@ -462,24 +406,27 @@ mod tests {
                 )
             };
             assert_eq!(place(&found), place(&config), "{target:?} without looking it up");
-            assert!(url.is_one_place(target), "{target:?}");
         }
-        let named = Target { host: 0, address: None };
-        assert!(!url.is_one_place(named), "each time it may be another of its addresses");
     }
 
     #[tokio::test]
-    async fn an_address_is_forgotten_that_its_name_does_not_have_any_more() {
+    async fn an_address_that_its_name_does_not_have_is_not_opened_and_stays_in_force() {
         let url = PostgresUrl::parse("postgres://a:b@localhost:1,nowhere.invalid:2/c").unwrap();
         let at = |host, address: [u8; 4]| Target { host, address: Some(address.into()) };
         for kept in [at(0, [127, 0, 0, 1]), at(1, [192, 0, 2, 7])] {
-            assert!(url.prefer(kept, 0));
+            assert!(url.in_force.prefer(kept, url.in_force.now().epoch).is_some());
             assert_eq!(url.preferred_now().await.target, Some(kept));
         }
-        assert!(url.prefer(at(0, [192, 0, 2, 7]), 0));
-        let forgotten = Target { host: 0, address: None };
-        assert_eq!(url.preferred_now().await.target, Some(forgotten));
-        assert_eq!(url.preferred().target, Some(forgotten));
+        let gone = at(0, [192, 0, 2, 7]);
+        let open = url.in_force.prefer(gone, url.in_force.now().epoch).unwrap();
+        let seen = url.preferred_now().await;
+        assert_eq!(seen.target, None);
+        assert_eq!(url.in_force.now().target, Some(gone));
+        // The next answer has it again.
+        assert!(url.in_force.prefer(gone, seen.epoch).is_some());
+        assert!(open.is_in_force());
+        assert!(url.in_force.prefer(at(0, [127, 0, 0, 1]), seen.epoch).is_some());
+        assert!(!open.is_in_force());
     }
 
     #[tokio::test]
@@ -487,33 +434,21 @@ mod tests {
         let url = PostgresUrl::parse("postgres://a:b@192.0.2.7:1,localhost:2/c").unwrap();
         let [first, mut stalled] = <[Lookup; 2]>::try_from(url.lookups()).ok().unwrap();
         stalled.found = tokio::spawn(std::future::pending());
-        assert_eq!(first.targets().await[0].0, Target { host: 0, address: None });
+        assert_eq!(first.targets().await.unwrap()[0].0, Target { host: 0, address: None });
         drop(stalled);
-        assert!(url.prefer(Target { host: 1, address: None }, 0));
+        assert!(url.in_force.prefer(Target { host: 1, address: None }, 0).is_some());
         assert_eq!(url.lookups()[0].host, 1, "the host that was the right one last is the first");
     }
 
-    #[test]
-    fn a_connection_that_was_begun_before_another_was_chosen_does_not_undo_that() {
-        let url = PostgresUrl::parse("postgres://a:b@one:1,two:2/c").unwrap();
-        let [one, two] = [0, 1].map(|host| Target { host, address: None });
-        let begun = url.choice();
-        assert!(url.prefer(one, begun));
-        url.choose(two);
-        assert!(!url.prefer(one, begun));
-        assert_eq!(url.preferred().target, Some(two));
-    }
-
-    #[test]
-    fn once_one_is_chosen_only_another_choice_replaces_it() {
-        let url = PostgresUrl::parse("postgres://a:b@one:1,two:2/c").unwrap();
-        let [one, two] = [0, 1].map(|host| Target { host, address: None });
-        url.choose(two);
-        // It fails for a moment, and the old one accepts connections.
-        assert!(!url.prefer(one, url.choice()));
-        assert!(url.prefer(two, url.choice()));
-        url.choose(one);
-        assert!(url.prefer(one, url.choice()), "the chosen one may fail in turn");
+    #[tokio::test]
+    async fn a_name_that_cannot_be_looked_up_is_no_target_and_says_so() {
+        let url = PostgresUrl::parse("postgres://a:b@nowhere.invalid:1,127.0.0.1:2/c").unwrap();
+        let [nowhere, here] = <[Lookup; 2]>::try_from(url.lookups()).ok().unwrap();
+        let why = nowhere.targets().await.unwrap_err();
+        assert!(why.starts_with("the name nowhere.invalid cannot be looked up: "), "{why}");
+        assert_eq!(here.targets().await.unwrap().len(), 1);
+        let all: Vec<_> = url.targets().await.into_iter().map(|(target, _)| target).collect();
+        assert_eq!(all, [Target { host: 1, address: None }]);
     }
 
     #[test]

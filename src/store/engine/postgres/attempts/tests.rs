@@ -185,20 +185,66 @@ fn a_lock_is_told_to_none_but_those_that_met_it() {
 }
 
 #[test]
-fn who_waits_looks_again_when_a_write_may_have_appeared_whose_outcome_was_unknown() {
+fn who_waits_looks_again_once_a_write_is_visible_whose_outcome_was_unknown() {
     let (shared, runtime) = away();
-    let topic = Topic::from_u128(7);
-    let mut listener = shared.signals.subscribe(topic);
-    // What it was is signalled at once, when nothing of it may be visible.
-    let resolved = shared.unanswered.count(|| Resolved::Unknown);
-    assert_eq!(resolved, Resolved::Unknown);
-    shared.signals.notify(&[topic]);
-    assert_eq!(runtime.block_on(listener.notified()), Signal::Topic);
+    let mut listener = shared.signals.subscribe(Topic::from_u128(7));
+    let mut is_woken = || {
+        let quiet = Duration::from_millis(50);
+        let woken = async { tokio::time::timeout(quiet, listener.notified()).await };
+        runtime.block_on(woken).is_ok_and(|signal| signal == Signal::Everything)
+    };
+    let slot = shared.slots().create(shared.token);
+    let see = |number| shared.note_slots(vec![(slot.id.to_vec(), number)]);
+    shared.unknown_outcomes.add(slot.clone());
+    see(0);
     shared.note_committed();
-    assert_eq!(runtime.block_on(listener.notified()), Signal::Everything);
-    shared.unanswered.count(|| Resolved::Committed);
+    see(0);
+    assert!(!is_woken(), "a heartbeat may be visible before it");
+    see(1);
+    assert!(is_woken());
+    see(1);
+    see(2);
+    assert!(!is_woken(), "once");
+}
+
+#[test]
+fn a_database_that_does_not_finish_commits_does_not_answer() {
+    let (shared, _runtime) = away();
+    let long = Duration::from_secs(3600);
+    assert!(shared.is_answering(long) && !shared.is_answering(Duration::ZERO));
+    shared.commits_hang.set(true, &shared.meters.refuses_writes);
+    assert!(!shared.is_answering(long));
     shared.note_committed();
-    let quiet = Duration::from_millis(50);
-    let again = async { tokio::time::timeout(quiet, listener.notified()).await };
-    assert!(runtime.block_on(again).is_err(), "once");
+    assert!(shared.is_answering(long));
+}
+
+#[test]
+fn others_are_told_when_the_store_is_left_while_the_outcome_of_a_commit_is_open() {
+    let told = |shared: &Shared| {
+        shared.end_notifications();
+        shared.notifications.next(Duration::ZERO).map(|next| next.text(shared.token))
+    };
+    let is_everything = |text: Option<String>| text.is_some_and(|text| text.ends_with(" *"));
+    let (shared, _runtime) = away();
+    assert_eq!(told(&shared), None);
+    let (shared, _runtime) = away();
+    shared.unanswered.count(|| {
+        assert!(is_everything(told(&shared)), "it is still sought");
+        Resolved::Unknown
+    });
+    let (shared, _runtime) = away();
+    shared.unknown_outcomes.add(shared.slots().create(shared.token));
+    assert!(is_everything(told(&shared)), "it was given up");
+}
+
+#[test]
+fn what_was_at_a_server_that_was_replaced_runs_again_and_says_nothing_to_others() {
+    let (shared, _runtime) = away();
+    let (waits, _waits_end) = waiting(2, MAX_TIME);
+    shared.queue.push(waits).unwrap();
+    let (met, _met_end) = waiting(1, MAX_TIME);
+    let again = shared.after_failure(Failure::Replaced, vec![met]);
+    assert!(again.len() == 1 && matches!(again[0].last, Some(Failure::Replaced)));
+    let (group, _running) = shared.queue.next_group().unwrap();
+    assert!(group[0].last.is_none());
 }

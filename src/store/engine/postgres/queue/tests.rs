@@ -261,3 +261,31 @@ fn a_hold_does_not_wait_for_a_heavy_run_that_takes_long() {
     drop((slow, hold));
     assert!(is_idle(&queue));
 }
+
+#[test]
+fn who_closes_waits_for_the_heavy_attempts_of_others_and_none_begins() {
+    let queue = queue();
+    let own = queue.enter_heavy().unwrap();
+    // Its own cannot end meanwhile.
+    queue.wait_heavy(LONG);
+    std::thread::scope(|scope| {
+        let (entered, has_entered) = std::sync::mpsc::channel();
+        let (leave, may_leave) = std::sync::mpsc::channel::<()>();
+        let queue = &queue;
+        scope.spawn(move || {
+            let _other = queue.enter_heavy().unwrap();
+            entered.send(()).unwrap();
+            may_leave.recv().unwrap();
+        });
+        has_entered.recv().unwrap();
+        queue.close();
+        assert!(queue.enter_heavy().is_none());
+        queue.wait_heavy(Duration::ZERO);
+        assert_eq!(queue.lock().heavy_threads.len(), 2, "it is not waited for without end");
+        leave.send(()).unwrap();
+        queue.wait_heavy(LONG);
+        assert_eq!(queue.lock().heavy_threads.len(), 1);
+    });
+    drop(own);
+    assert!(queue.lock().heavy_threads.is_empty());
+}
