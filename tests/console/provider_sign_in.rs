@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use roadstead::app::ServerConfig;
+use roadstead::auth::oidc::OidcProvider;
 use roadstead::auth::{SecondFactor, begin_second_factor};
 use roadstead::base::Id;
 use roadstead::store::Tx;
@@ -146,12 +147,34 @@ fn turn_on(server: &Running, user: &str) {
 }
 
 #[test]
+fn before_a_provider_is_required_it_says_whom_that_one_keeps_out() {
+    let provider = Provider::start(&SITES, "two.test");
+    let (name, issuer) = ("other".to_string(), "https://other-of-two.test".to_string());
+    let other = OidcProvider { name, issuer, ..provider.configured() };
+    let oidc = vec![provider.configured(), other];
+    let server = Running::with(ServerConfig { oidc, ..ServerConfig::default() });
+    server.invite("grace@acme.test", "owner");
+    let grace = server.visitor();
+    let url = grace.get("/sign-in/oidc/kc").location().to_string();
+    led_to(&grace, &provider.sign_in(&url, person("grace"), "ES256")).location();
+    let settings = "/o/acme/settings/sign-in";
+    let page = server.signed_in("ada@acme.test").get(settings);
+    page.shows("at kc: Ada; at other: grace, Ada.");
+    // Who administers only the organization is told of those alone of which it asks something.
+    let untold = "not told before it is required";
+    grace.get(settings).shows(&format!("at kc: {untold}; at other: {untold}."));
+    let listed = json!({"domains": [{"domain": "acme.test", "provider": "kc", "role": "member"}]});
+    server.ada().put("/organizations/sign-in", listed).ok();
+    grace.get(settings).shows(&format!("at kc: Ada; at other: {untold}."));
+}
+
+#[test]
 fn an_organization_that_requires_a_provider_refuses_passwords() {
     let (_, server) = start("required.test");
     server.add("ben", "member");
     let ada = server.signed_in("ada@acme.test");
     let page = ada.get("/o/acme/settings/sign-in");
-    page.shows("Providers of this server: kc.").shows("for the first time: ben, Ada.");
+    page.shows("Providers of this server: kc.").shows("at kc: ben, Ada.");
     let session = server.ada().get("/auth/session").ok();
     let owner = session["user"]["id"].as_str().unwrap();
     turn_on(&server, owner);

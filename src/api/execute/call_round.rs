@@ -2,7 +2,7 @@
 //! runs again, until it requests nothing new. See [`crate::api::Calls`].
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
@@ -34,6 +34,31 @@ pub const MAX_ROUNDS: usize = 16;
 /// still receive an error.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+/// The turn of an operation, if it has one. The run that asks for nothing more ends it before it is
+/// committed: the next ones need not wait for the disk, and are committed together.
+#[derive(Clone, Default)]
+pub struct Turn(Arc<Mutex<Option<(Lane, Permit<Lane>)>>>);
+
+impl Turn {
+    fn held(&self) -> MutexGuard<'_, Option<(Lane, Permit<Lane>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is(&self, turn: Option<Lane>) -> bool {
+        self.held().as_ref().map(|(held, _)| *held) == turn
+    }
+
+    fn begin(&self, turn: Lane, permit: Permit<Lane>) {
+        *self.held() = Some((turn, permit));
+    }
+
+    /// Lets the next one begin.
+    pub fn end(&self) {
+        let ended = self.held().take();
+        drop(ended);
+    }
+}
+
 /// The results so far, and the deadline of further calls.
 pub struct CallRound<'a> {
     executor: &'a Executor,
@@ -52,7 +77,7 @@ pub struct CallRound<'a> {
     /// The mails that were sent, until what counts them is committed or not.
     mailing: Vec<InFlightGuard>,
     /// The turn that the calls take, until a run asks for calls of no turn or another one.
-    turn: Option<(Lane, Permit<Lane>)>,
+    turn: Turn,
 }
 
 impl<'a> CallRound<'a> {
@@ -69,13 +94,18 @@ impl<'a> CallRound<'a> {
             slot: None,
             computing: None,
             mailing: Vec::new(),
-            turn: None,
+            turn: Turn::default(),
         }
     }
 
     /// The results for the next run.
     pub fn known(&self) -> Arc<KnownResults> {
         self.known.clone()
+    }
+
+    /// The turn that it has, to be ended by the next run.
+    pub fn turn(&self) -> Turn {
+        self.turn.clone()
     }
 
     /// Hints for the store about the next run, given those about the first: the operation
@@ -95,13 +125,14 @@ impl<'a> CallRound<'a> {
     /// # Errors
     /// 503 if the turn does not come.
     pub async fn take_turn(&mut self, turn: Option<Lane>, own: Lane) -> Result<bool> {
-        if self.turn.as_ref().map(|(held, _)| *held) == turn {
+        if self.turn.is(turn) {
             return Ok(false);
         }
         // Before it waits: nobody is to have two at a time.
-        self.turn = None;
+        self.turn.end();
         let Some(turn) = turn else { return Ok(false) };
-        self.turn = Some((turn, self.executor.call_turns.enter([own, turn], 0).await?));
+        let permit = self.executor.call_turns.enter([own, turn], 0).await?;
+        self.turn.begin(turn, permit);
         Ok(true)
     }
 

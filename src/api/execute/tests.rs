@@ -18,6 +18,7 @@ mod parts;
 mod scopes;
 mod signed;
 mod streams;
+mod turns;
 mod waiting;
 
 use super::*;

@@ -89,7 +89,7 @@ async fn write_calling(
         let asked = Arc::new(Mutex::new(PendingCalls::default()));
         let attempt = {
             let (shared, known, asked) = (shared.clone(), round.known(), asked.clone());
-            let progress = progress.clone();
+            let (progress, turn) = (progress.clone(), round.turn());
             move |tx: &mut Tx| {
                 // Those of a run before, if this one is refused before the operation.
                 *asked.lock().map_err(|_| too_many_rounds())? = PendingCalls::default();
@@ -101,7 +101,11 @@ async fn write_calling(
                     let mut asked = asked.lock().map_err(|_| too_many_rounds())?;
                     *asked = calls.into_pending();
                     // Some results are not known yet: nothing of this attempt may be committed.
-                    if asked.is_empty() { outcome } else { Err(too_many_rounds()) }
+                    if !asked.is_empty() {
+                        return Err(too_many_rounds());
+                    }
+                    turn.end();
+                    outcome
                 })
             }
         };

@@ -28,15 +28,16 @@ pub struct IdClaims {
     pub name: Option<String>,
     /// The session at the provider, if it says so.
     pub sid: Option<String>,
-    /// When the person proved to the provider who they are, if it says so: no later than now.
+    /// When the person proved to the provider who they are, if it says so, by the clock here: no later than
+    /// now.
     pub auth_time: Option<Time>,
     /// All that it says, for the rules of organizations.
     pub said: Map<String, Value>,
 }
 
 impl IdClaims {
-    /// Whether the provider says that the person last proved who they are before a time here. Its clock may
-    /// be off.
+    /// Whether the provider says that the person last proved who they are before a time here, with a
+    /// minute of leeway.
     pub fn is_proved_before(&self, time: Time) -> bool {
         self.auth_time.is_some_and(|at| at.plus_secs(LEEWAY_SECS) < time)
     }
@@ -86,15 +87,27 @@ pub fn check_id_token(
     let email = claims.email.and_then(|email| Email::parse(email).ok());
     let sid = said.get("sid").and_then(Value::as_str).filter(|sid| !sid.is_empty());
     let sid = sid.map(String::from);
-    let auth_time = auth_time(&said, expected.now);
+    let auth_time = said.get("auth_time").filter(|said| !said.is_null());
+    let auth_time = auth_time.map(|said| proved_at(said, claims.iat, expected.now));
     let Claims { sub: subject, name, .. } = claims;
     Ok(IdClaims { subject, email, email_verified, name, sid, auth_time, said })
 }
 
-/// When the person proved who they are: neither later than now nor before 1970, whatever the number is.
-fn auth_time(said: &Map<String, Value>, now: Time) -> Option<Time> {
-    let secs = said.get("auth_time")?.as_f64()?.clamp(0.0, now.secs() as f64);
-    Some(Time::from_millis(secs as i64 * 1000))
+/// When the person proved who they are, by the age that this had on the provider's own clock when it issued
+/// the token: neither later than now nor before 1970, whatever it says. What cannot be read proves nothing.
+fn proved_at(auth_time: &Value, iat: f64, now: Time) -> Time {
+    let now = now.secs() as f64;
+    let age = seconds(auth_time).map_or(now, |at| (iat - at).clamp(0.0, now));
+    Time::from_millis((now - age) as i64 * 1000)
+}
+
+/// A number of seconds. Some providers write it as a string.
+fn seconds(said: &Value) -> Option<f64> {
+    let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match said {
+        Value::String(text) => Some(&**text).filter(is_number)?.parse().ok(),
+        said => said.as_f64(),
+    }
 }
 
 fn check(claims: &Claims, expected: &Expected) -> Result<(), &'static str> {

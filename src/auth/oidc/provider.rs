@@ -90,6 +90,23 @@ impl Oidc {
         self.providers.iter().find(|provider| provider.name == name)
     }
 
+    /// The providers with this issuer: one, unless the operator has given it several names.
+    pub fn of_issuer(&self, issuer: &str) -> impl Iterator<Item = &OidcProvider> {
+        self.providers.iter().filter(move |provider| provider.issuer == issuer)
+    }
+
+    /// The names of the provider with this issuer: those that it has now, and of the `former` ones those that
+    /// no other provider has by now.
+    pub fn names_at<'a>(
+        &'a self,
+        issuer: &str,
+        former: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<&'a str> {
+        let mut names: Vec<&str> = self.of_issuer(issuer).map(|provider| &*provider.name).collect();
+        names.extend(former.into_iter().filter(|name| self.provider(name).is_none()));
+        names
+    }
+
     /// What a provider publishes, if it was read within the last hour.
     pub fn discovery(&self, name: &str, now: Time) -> Option<Arc<Discovery>> {
         let (at, discovery) = self.documents(name, |documents| documents.discovery.clone())??;
@@ -166,6 +183,15 @@ mod tests {
         assert!(knows("a", 3599) && !knows("a", 3600));
         assert!(knows("b", 59) && !knows("b", 60));
         assert!(oidc.keys("other", None, now).is_none());
+    }
+
+    #[test]
+    fn a_former_name_is_of_a_provider_until_another_one_has_it() {
+        let oidc = oidc();
+        let issuer = "https://id.test/realms/a/";
+        assert_eq!(oidc.names_at(issuer, ["keycloak"]), ["kc", "keycloak"]);
+        assert_eq!(oidc.names_at("https://gone.test", ["kc", "gone"]), ["gone"]);
+        assert_eq!(oidc.of_issuer(issuer).count() + oidc.of_issuer("kc").count(), 1);
     }
 
     #[test]

@@ -130,18 +130,38 @@ fn refined(visit: &Visit, _: &Value, body: &mut Value) {
     body["providers"] = visit.form.get("providers").split_whitespace().collect();
 }
 
-/// Whom it keeps out, or would, if people must sign in with a provider.
-fn kept_out(members: &[Member], stored: &Value) -> String {
-    let providers = Stored::deserialize(stored).map(|stored| stored.providers).unwrap_or_default();
+/// Whom each provider of this server would keep out, if it alone were required: whether and which ones are is
+/// what the form asks. Of one that the organization asks nothing of, only who administers the installation is
+/// told.
+fn kept_out(
+    known: &[&str],
+    members: &[Member],
+    stored: &Value,
+    is_told: impl Fn(&str) -> bool,
+) -> String {
     let let_in = stored["breakGlassUserId"].as_str().unwrap_or_default();
-    let without = without_provider(members, &providers, let_in);
-    if without.is_empty() {
-        return "All members have signed in with one.".into();
-    }
+    let lacking = |name: &&str| {
+        let without = match without_provider(members, name, let_in) {
+            _ if !is_told(name) => "not told before it is required".into(),
+            nobody if nobody.is_empty() => "nobody".into(),
+            names => names,
+        };
+        format!("at {name}: {without}")
+    };
+    let lacking = known.iter().map(lacking).collect::<Vec<_>>().join("; ");
     format!(
-        "If members must sign in with one, these get in only after they have done so for the first time: \
-         {without}."
+        "Who has not linked an account yet, {lacking}. Where members must sign in with one of these, they \
+         get in only once they have linked an account there, so let them do it first."
     )
+}
+
+/// Whether the organization asks something of a provider.
+fn asks(stored: &Value, name: &str) -> bool {
+    Stored::deserialize(stored).is_ok_and(|stored| {
+        stored.providers.iter().any(|provider| provider == name)
+            || stored.domains.iter().any(|domain| domain.provider == name)
+            || stored.rules.iter().any(|rule| rule.provider == name)
+    })
 }
 
 async fn form(visit: &Visit) -> Result<FormPage> {
@@ -201,8 +221,10 @@ async fn form(visit: &Visit) -> Result<FormPage> {
     let lead = if known.is_empty() {
         "This server has no provider of sign-ins; its operator adds one with --oidc.".into()
     } else {
-        let (known, without) = (known.join(", "), kept_out(&all, &stored));
-        format!("Providers of this server: {known}. {without}")
+        let of_installation = visit.signed_in().installation_admin;
+        let is_told = |name: &str| of_installation || asks(&stored, name);
+        let without = kept_out(&known, &all, &stored, is_told);
+        format!("Providers of this server: {}. {without}", known.join(", "))
     };
     let frame = visit.frame("Sign-in").tabs(&tabs(visit));
     let form = form.done(visit.path.as_str(), Flash::SignInSaved).back(visit.path.as_str());

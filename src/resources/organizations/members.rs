@@ -15,11 +15,11 @@ use super::managing::require_manager;
 use super::password_reset::void_of_member;
 use super::rule_rights::{forget_role, has_role_by_rule};
 use super::service_accounts;
-use super::sign_in_link::provider_names;
+use super::sign_in_link::{asked_providers, provider_names};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     BY_ORG, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName,
-    User, UserKind, has_second_factor,
+    User, UserKind, has_second_factor, is_installation_admin,
 };
 use crate::base::{Email, Error, Id, Name, Result, Text, Time, fold, without_accents};
 use crate::store::{Order, Page, Tx, View};
@@ -32,7 +32,7 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OrganizationMember")]
-struct OrganizationMember {
+pub(super) struct OrganizationMember {
     user_id: Id<User>,
     /// A person, or a service account.
     kind: UserKind,
@@ -48,7 +48,8 @@ struct OrganizationMember {
     role: Role,
     /// Whether the person has a second factor; null for a service account, and for who is no admin.
     second_factor: Option<bool>,
-    /// The names of the providers of this server with which the person signs in; null as `secondFactor` is.
+    /// The names of the providers with which the person signs in, of those that the organization requires
+    /// or has a domain or rule with; of all of this server for who administers it. Null as `secondFactor` is.
     sign_in_providers: Option<Vec<String>>,
     /// When the membership began.
     joined_at: Time,
@@ -113,7 +114,7 @@ impl Input for MemberPatch {}
 
 /// Which members are listed.
 #[derive(Default, Deserialize, JsonSchema)]
-struct MemberFilter {
+pub(super) struct MemberFilter {
     /// Only people, or only service accounts.
     kind: Option<UserKind>,
     /// Only members whose name or e-mail address has this text, at most 100 characters. Case does not matter,
@@ -141,12 +142,16 @@ fn to_info<P, I>(
     view: &View,
     req: &Req<P, I>,
     membership: Membership,
+    shown: &[String],
 ) -> Result<OrganizationMember> {
     let user: User = view.fetch(&membership.user)?;
     let is_shown = req.caller().is_admin() && !user.is_service();
     let second_factor = if is_shown { Some(has_second_factor(view, user.id)?) } else { None };
-    let oidc = &req.server.oidc;
-    let providers = is_shown.then(|| provider_names(view, user.id, oidc)).transpose()?;
+    let linked = || provider_names(view, user.id, &req.server.oidc);
+    let mut providers = is_shown.then(linked).transpose()?;
+    if let Some(names) = &mut providers {
+        names.retain(|name| shown.contains(name));
+    }
     Ok(OrganizationMember {
         address_proved: user.is_proved(view)?,
         user_id: user.id,
@@ -160,6 +165,15 @@ fn to_info<P, I>(
         sign_in_providers: providers,
         joined_at: membership.joined_at,
     })
+}
+
+/// The providers that a caller is shown of members: with which they sign in elsewhere is not for each
+/// organization to know.
+fn shown_providers<P, I>(view: &View, req: &Req<P, I>) -> Result<Vec<String>> {
+    if !is_installation_admin(view, req.identity().person())? {
+        return asked_providers(view);
+    }
+    Ok(req.server.oidc.providers().iter().map(|provider| provider.name.clone()).collect())
 }
 
 /// What asks again of the routes of members.
@@ -211,7 +225,8 @@ pub(super) fn set_role(tx: &mut Tx, old: &Membership, role: Role) -> Result<Memb
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
-fn list(view: &View, req: &Req<(), MemberFilter>) -> Result<Page<OrganizationMember>> {
+pub(super) fn list(view: &View, req: &Req<(), MemberFilter>) -> Result<Page<OrganizationMember>> {
+    let shown = shown_providers(view, req)?;
     let is_all = req.input.kind.is_none() && req.input.q.is_none();
     // One whose account cannot be read is listed, which says so.
     let keep = |member: &Membership| {
@@ -219,11 +234,12 @@ fn list(view: &View, req: &Req<(), MemberFilter>) -> Result<Page<OrganizationMem
         is_all || user().is_none_or(|user| req.input.selects(&user))
     };
     let page = view.page(&BY_ORG, &view.org(), Order::Descending, &req.page, keep)?;
-    page.try_map(|membership| to_info(view, req, membership))
+    page.try_map(|membership| to_info(view, req, membership, &shown))
 }
 
 fn get(view: &View, req: &Req<Id<User>>) -> Result<OrganizationMember> {
-    to_info(view, req, view.fetch(&(req.params, view.org()))?)
+    let membership = view.fetch(&(req.params, view.org()))?;
+    to_info(view, req, membership, &shown_providers(view, req)?)
 }
 
 fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember> {
@@ -253,7 +269,8 @@ fn update(tx: &mut Tx, req: &Req<Id<User>, MemberPatch>) -> Result<UpdatedMember
     let lost_power = new.role < old.role && new.role < Role::Admin;
     let view = tx.view();
     let service_account_keys = if lost_power { sponsored_by(&view, new.user)? } else { Vec::new() };
-    Ok(UpdatedMember { member: to_info(&view, req, new)?, service_account_keys })
+    let member = to_info(&view, req, new, &shown_providers(&view, req)?)?;
+    Ok(UpdatedMember { member, service_account_keys })
 }
 
 /// Every member may leave; only admins remove others. The member's keys, grants and open invitations

@@ -3,8 +3,10 @@
 
 use bincode::{Decode, Encode};
 
-use crate::auth::User;
+use super::oidc::records::JoiningDomain;
+use super::rule_rights::SignInRules;
 use crate::auth::oidc::{Confirmation, Oidc, OidcProvider};
+use crate::auth::{RequiredProvider, User};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
@@ -114,11 +116,8 @@ impl AccountsAt {
         links.retain(|link| link.issuer == of.issuer && link.id != of.id);
         links.push(of.clone());
         let subject = |link: &SignInLink| subject_hash(&link.issuer, &link.subject);
-        let now = oidc.providers().iter().filter(|provider| provider.issuer == of.issuer);
-        let mut names: Vec<String> = now.map(|provider| provider.name.clone()).collect();
-        // A name that another provider has by now is of its sessions.
-        let is_free = |name: &String| oidc.provider(name).is_none();
-        names.extend(links.iter().map(|link| link.provider.clone()).filter(is_free));
+        let former = links.iter().map(|link| &*link.provider);
+        let names = oidc.names_at(&of.issuer, former).into_iter().map(String::from).collect();
         Ok(AccountsAt { subjects: links.iter().map(subject).collect(), names })
     }
 
@@ -129,6 +128,19 @@ impl AccountsAt {
             None => self.names.iter().any(|name| name == provider),
         }
     }
+}
+
+/// The names of the providers of which an organization asks something: those that it requires, and those that
+/// it has a domain or a rule with.
+pub fn asked_providers(view: &View) -> Result<Vec<String>> {
+    let org = view.org();
+    let required = view.get::<RequiredProvider>(&org)?;
+    let domains: Vec<JoiningDomain> = view.all(ListSource::TABLE, &org)?;
+    let rules = view.get::<SignInRules>(&org)?.map(|all| all.rules).unwrap_or_default();
+    let mut names = required.map(|required| required.providers).unwrap_or_default();
+    names.extend(domains.into_iter().map(|domain| domain.provider));
+    names.extend(rules.into_iter().map(|rule| rule.provider));
+    Ok(names)
 }
 
 /// The names of the providers of this server with which a user can sign in, in the order of the

@@ -10,19 +10,21 @@ use crate::base::{Error, Id, Result};
 use crate::resources::organizations::sign_in_link::SignInLink;
 use crate::store::{ListSource, View};
 
-/// Requires that a session may link an account. With a password the first account at a provider that an
-/// organization requires is linked in any session: there is no other way to it.
+/// Requires that a session may link an account of this issuer. With a password the first account at a
+/// provider that an organization requires is linked in any session: there is no other way to it.
 ///
 /// # Errors
-/// 403 in a session that an organization of the user does not let in.
+/// 403 in a session that an organization of the user does not let in, which may accept the account.
 pub(super) fn require_to_link(
     view: &View,
     oidc: &Oidc,
     (user, session): (&User, Id<Session>),
+    issuer: &str,
 ) -> Result<()> {
     let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user.id)?;
     let concerns = |required: &RequiredProvider| {
-        user.password.is_none() || links.iter().any(|link| accepts(oidc, required, link))
+        let is_first = !links.iter().any(|link| accepts(oidc, required, link));
+        may_accept(oidc, required, issuer) && (user.password.is_none() || !is_first)
     };
     require_let_in(view, (user.id, session), concerns)
 }
@@ -52,21 +54,30 @@ fn require_let_in(
         }
         let name = view.fetch::<Organization>(&org)?.name;
         let providers = required.providers.join(" or ");
+        // Without an account there, or with one that somebody else has linked, the mailed link alone is left.
         return Err(Error::forbidden(
             "provider_required",
             format!(
                 "your organization {name} requires its provider ({providers}), and this session was not \
-                 begun with it; sign in with it, and repeat this then"
+                 begun with it; sign in with it, and repeat this then, or have a link for a new password \
+                 mailed (Forgotten your password?): it unlinks everything"
             ),
         ));
     }
     Ok(())
 }
 
-/// Whether a link is at a provider that an organization requires. A link has the name of when it was made.
+/// Whether an account of this issuer is, or may become, a way into an organization that requires this: a name
+/// that no provider has any more may be the former one of this provider, and is the owner's to replace.
+fn may_accept(oidc: &Oidc, required: &RequiredProvider, issuer: &str) -> bool {
+    let is_of = |name: &String| oidc.provider(name).is_none_or(|known| known.issuer == issuer);
+    required.providers.iter().any(is_of)
+}
+
+/// Whether a link is at a provider that an organization requires, under the name that it has now or had when
+/// it was linked.
 fn accepts(oidc: &Oidc, required: &RequiredProvider, link: &SignInLink) -> bool {
-    let mut providers = oidc.providers().iter();
-    providers.any(|provider| {
-        provider.issuer == link.issuer && required.providers.contains(&provider.name)
-    })
+    let names = oidc.names_at(&link.issuer, [&*link.provider]);
+    let is_known = oidc.of_issuer(&link.issuer).next().is_some();
+    is_known && required.providers.iter().any(|name| names.contains(&name.as_str()))
 }

@@ -13,7 +13,7 @@ use super::rules::{self, Said};
 use crate::api::{
     Deleted, HashPlan, Input, Outcome, Output, Req, Resource, ResourceRef, Route, op,
 };
-use crate::auth::oidc::Confirmation;
+use crate::auth::oidc::{Confirmation, Oidc};
 use crate::auth::passwords::HashResult;
 use crate::auth::{
     CodeRefusal, ProviderSession, SESSION, SESSIONS_BY_USER, Session, User, is_of_provider,
@@ -124,7 +124,7 @@ pub(super) fn create(
     let used = UsedAttempt { attempt: confirmed.hash(), used_at: tx.now() };
     let user: User = tx.fetch(&req.identity().user)?;
     let session = require_session(req.identity());
-    require_to_link(&tx.view(), &req.server.oidc, (&user, session))?;
+    require_to_link(&tx.view(), &req.server.oidc, (&user, session), &confirmed.issuer)?;
     if let Some(refusal) = require_proof(tx, req, &user, hashed)? {
         return Ok(Outcome::Refused(refusal));
     }
@@ -178,8 +178,8 @@ pub(super) fn write_notice(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let there = link.email.map_or_else(|| link.subject.clone(), Email::into_string);
     let text = format!(
         "The account {} of the provider {} was linked to your account {}. Who signs in with it there is \
-         signed in as you from now on, without your password.\n\nIf that was not you, unlink it on the \
-         page of your account, and choose another password.\n",
+         signed in as you from now on, without your password.\n\nIf that was not you, have a link for a \
+         new password mailed (Forgotten your password? on the page to sign in): it unlinks everything.\n",
         inert(&there),
         inert(&link.provider),
         user.email
@@ -205,8 +205,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     let link: SignInLink = tx.fetch(&(user.id, req.params))?;
     let session = require_session(req.identity());
     require_to_unlink(&tx.view(), &req.server.oidc, (&user, session), &link)?;
-    let count = tx.count(ListSource::<SignInLink>::TABLE, &user.id, 2)?;
-    if user.password.is_none() && count == 1 {
+    if user.password.is_none() && !has_another(&tx.view(), &req.server.oidc, &link)? {
         return Err(Error::conflict(
             "only_way_to_sign_in",
             "you have no password, and nothing else to sign in with; choose a password first, by a \
@@ -215,7 +214,7 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     }
     let accounts = AccountsAt::of(&tx.view(), &req.server.oidc, &link)?;
     tx.remove(&link)?;
-    end_sessions(tx, (&user, require_session(req.identity())), &accounts)?;
+    end_sessions(tx, (&user, session), &accounts)?;
     withdraw(tx, req, &link)?;
     let about = LinkInfo::of(link).resource();
     let deleted = Deleted::new(req.params);
@@ -225,16 +224,20 @@ pub(super) fn delete(tx: &mut Tx, req: &Req<Id<SignInLink>>) -> Result<Deleted> 
     })
 }
 
+/// Whether the person of a link has linked another account with which they can sign in: nobody does with one
+/// of a provider that this server does not have any more.
+fn has_another(view: &View, oidc: &Oidc, gone: &SignInLink) -> Result<bool> {
+    let links: Vec<SignInLink> = view.all(ListSource::TABLE, &gone.user)?;
+    let mut others = links.iter().filter(|link| link.id != gone.id);
+    Ok(others.any(|link| oidc.of_issuer(&link.issuer).next().is_some()))
+}
+
 /// Withdraws what rules have given by the provider of a link. If the person has linked another account there,
 /// the next sign-in with that one gives what is theirs again.
 fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result<()> {
     let oidc = &*req.server.oidc;
     // Rules have the name that the provider has now, or had when they were set.
-    let now = oidc.providers().iter().filter(|provider| provider.issuer == gone.issuer);
-    let mut names: Vec<&str> = now.map(|provider| &*provider.name).collect();
-    if !names.contains(&&*gone.provider) {
-        names.push(&gone.provider);
-    }
+    let names = oidc.names_at(&gone.issuer, [&*gone.provider]);
     let (claims, request_id) = (&Map::new(), &*req.origin.request_id);
     for provider in names {
         rules::apply(tx, gone.user, &Said { oidc, provider, claims, request_id })?;

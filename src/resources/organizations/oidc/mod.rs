@@ -11,7 +11,7 @@ mod leaving;
 mod links;
 mod logout;
 mod person;
-mod records;
+pub(super) mod records;
 mod rule_settings;
 pub(super) mod rules;
 mod settings;

@@ -38,7 +38,7 @@ impl Record for UsedAttempt {
 
 /// A domain whose people join an organization when they sign in for the first time.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
-pub(super) struct JoiningDomain {
+pub struct JoiningDomain {
     pub org: Id<Org>,
     pub domain: DomainName,
     /// The name of the provider that must have verified their address.

@@ -273,7 +273,7 @@ fn claims(
         TokenProblem::UnknownKey => failed(provider, "its token is signed with an unknown key"),
         TokenProblem::Wrong(why) => failed(provider, format!("its token is refused: {why}")),
     })?;
-    // To be checked by who asks for it (OpenID Connect Core 1.0, 3.1.2.1).
+    // To be checked by who asks for it (OpenID Connect Core 1.0, 3.1.3.7, step 13).
     if attempt.again && claims.is_proved_before(attempt.begun_at()) {
         return Err(Error::forbidden(
             "sign_in_refused",

@@ -35,9 +35,11 @@ use crate::store::{ListSource, Tx};
 
 mod answers;
 mod foreign_provider;
+mod intruded;
 mod joining;
 mod leaving;
 mod linking;
+mod members;
 mod logout;
 mod requiring;
 mod rules;
@@ -158,11 +160,13 @@ impl World {
             for call in pending {
                 let now = self.fixture.store.clock().now().secs();
                 let mut provider = self.provider.lock().unwrap();
-                if provider.claims.get("iat").is_none() {
+                let said = provider.claims.clone();
+                if said.get("iat").is_none() {
                     provider.claims["iat"] = json!(now);
                     provider.claims["exp"] = json!(now + 300);
                 }
                 let answer = Ok(provider.answer(&call));
+                provider.claims = said;
                 drop(provider);
                 heard.push((call, CallResult { answer, took: Duration::ZERO }));
             }

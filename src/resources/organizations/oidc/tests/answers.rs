@@ -28,11 +28,39 @@ fn a_session_is_proved_when_the_provider_says_that_the_person_signed_in_there() 
         (json!(0), NEVER),
         // It does not say so.
         (Value::Null, NOON),
-        (json!("yesterday"), NOON),
+        // It does, but in no way that can be read.
+        (json!("yesterday"), NEVER),
+        (json!(""), NEVER),
+        (json!(true), NEVER),
+        (json!((now - 3600).to_string()), NOON.minus_secs(3600)),
     ] {
         assert_eq!(proved_at(&world, auth_time.clone()), Some(expected), "{auth_time}");
     }
     world.fixture.assert_sound();
+}
+
+#[test]
+fn the_age_of_a_proof_is_measured_on_the_clock_of_the_provider() {
+    let world = World::new();
+    let now = NOON.secs();
+    for (clock, age) in [(-250, 0), (-250, 900), (60, 0), (60, 900)] {
+        let iat = now + clock;
+        let claims = json!({"email": BEN, "iat": iat, "exp": iat + 300, "auth_time": iat - age});
+        let token = token_of(&world.sign_in(claims).unwrap());
+        let proved_at = identity_of(&world.fixture.store, &token).unwrap().proved_at;
+        assert_eq!(proved_at, Some(NOON.minus_secs(age)), "{clock}");
+    }
+    // Nor is who has signed in again refused by a clock that is behind, or let through by one that is ahead.
+    for (clock, age, expected) in
+        [(-250, 0, true), (-250, 61, false), (60, 0, true), (60, 61, false)]
+    {
+        let iat = now + clock;
+        world.says(json!({"email": BEN, "iat": iat, "exp": iat + 300, "auth_time": iat - age}));
+        let begun = world.begin(json!({"provider": "kc", "again": true}));
+        let answer = json!({"state": world.state(), "code": "good"});
+        let finished = world.finish(&begun.attempt, answer);
+        assert_eq!(finished.is_ok(), expected, "{clock} {age}");
+    }
 }
 
 #[test]
@@ -76,7 +104,9 @@ fn who_was_to_sign_in_again_and_was_let_through_is_refused_once_and_for_all() {
         assert_eq!(refusal(first), (Kind::Forbidden, "sign_in_refused"), "{age}");
         assert_eq!(second, "sign_in_expired");
     }
-    // The clock of the provider may be behind; and one that says nothing is believed.
+    let (first, _) = answer(json!("yesterday"));
+    assert_eq!(refusal(first), (Kind::Forbidden, "sign_in_refused"));
+    // There is a minute of leeway; and one that says nothing is believed.
     for auth_time in [json!(now() - 60), json!(now() + 60), json!(now() + 130), Value::Null] {
         let (first, _) = answer(auth_time.clone());
         assert!(first.unwrap().session.is_some(), "{auth_time}");

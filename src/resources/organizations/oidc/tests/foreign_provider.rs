@@ -9,7 +9,7 @@ use crate::store::View;
 const BEN: &str = "ben@acme.test";
 
 /// Makes the fixture's organization require the provider `kc`.
-fn require(world: &World) {
+pub(super) fn require(world: &World) {
     let (org, break_glass) = (world.fixture.org, user(&world.fixture.owner));
     let (providers, required_at) = (vec!["kc".to_string()], NOON);
     let required = RequiredProvider { org, break_glass, providers, required_at };
@@ -17,7 +17,7 @@ fn require(world: &World) {
 }
 
 /// Links an account of the provider in the session of a token, on the server that has it.
-fn linked(world: &World, token: &str, body: Value) -> Result<links::LinkInfo> {
+pub(super) fn linked(world: &World, token: &str, body: Value) -> Result<links::LinkInfo> {
     let store = &world.fixture.store;
     let (mut parts, who) = (args((), Fixture::input(body)?), signed_in(store, token));
     parts.server = world.server.clone();
@@ -27,7 +27,7 @@ fn linked(world: &World, token: &str, body: Value) -> Result<links::LinkInfo> {
     store.write_blocking(Id::NIL, create)?.done().map(|(made, _)| made)
 }
 
-fn unlinked(world: &World, token: &str, link: Id<SignInLink>) -> Result<()> {
+pub(super) fn unlinked(world: &World, token: &str, link: Id<SignInLink>) -> Result<()> {
     let store = &world.fixture.store;
     let (mut parts, who) = (args(link, ()), signed_in(store, token));
     parts.server = world.server.clone();
@@ -35,7 +35,7 @@ fn unlinked(world: &World, token: &str, link: Id<SignInLink>) -> Result<()> {
     store.write_blocking(Id::NIL, delete)
 }
 
-fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
+pub(super) fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
     let ben = user(&world.fixture.member);
     let read = |view: &View| view.all::<SignInLink>(ListSource::TABLE, &ben);
     let links = world.fixture.store.read_now(Id::NIL, read).unwrap();
@@ -43,14 +43,14 @@ fn links_of_ben(world: &World) -> Vec<Id<SignInLink>> {
 }
 
 /// What links the account of this subject, as anybody gets it who has one there.
-fn confirmation(world: &World, subject: &str) -> String {
+pub(super) fn confirmation(world: &World, subject: &str) -> String {
     world.says(json!({"sub": subject, "email": "mallory@acme.test"}));
     let begun = world.begin(json!({"provider": "kc", "link": true}));
     let answer = json!({"state": world.state(), "code": "good"});
     world.finish(&begun.attempt, answer).unwrap().confirmation.expect("a link to be confirmed")
 }
 
-const PROVIDER_REQUIRED: (Kind, &str) = (Kind::Forbidden, "provider_required");
+pub(super) const PROVIDER_REQUIRED: (Kind, &str) = (Kind::Forbidden, "provider_required");
 
 #[test]
 fn a_session_of_another_provider_links_no_account_with_which_the_organization_is_entered() {
@@ -117,7 +117,7 @@ fn the_owner_who_is_let_in_with_a_password_links_and_unlinks_in_its_session() {
 }
 
 /// Sets how people sign in, in the organization of a caller.
-fn set(world: &World, who: &Principal, body: Value) -> Result<Value> {
+pub(super) fn set(world: &World, who: &Principal, body: Value) -> Result<Value> {
     let (mut parts, who) = (args((), Fixture::input(body)?), who.clone());
     parts.server = world.server.clone();
     let Principal::Caller(caller) = &who else { unreachable!("a caller") };

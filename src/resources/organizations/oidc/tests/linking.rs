@@ -89,7 +89,7 @@ fn who_has_no_password_links_another_account_in_a_session_of_a_provider_alone() 
     assert_eq!(refused, (Kind::Unauthenticated, "insufficient_user_authentication"));
     // Unlinking it ends the sessions that were begun with it, but the one that does so.
     let other = token_of(&world.sign_in(json!({"sub": "s-2"})).unwrap());
-    world.fixture.write_as(&signed_in(store, &token), links::delete, made.id, ()).unwrap();
+    foreign_provider::unlinked(&world, &token, made.id).unwrap();
     assert!(identity_of(store, &token).is_ok() && identity_of(store, &other).is_err());
     world.fixture.assert_sound();
 }
