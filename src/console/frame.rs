@@ -251,24 +251,6 @@ impl Frame {
         if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) }
     }
 
-    /// Whether the list of the page is in the opposite order.
-    pub fn is_reversed(&self) -> bool {
-        self.query.get(REVERSED.0) == REVERSED.1
-    }
-
-    /// The path of this page with its filters and its list in the other order, from the beginning on.
-    pub fn turned(&self) -> String {
-        let is_filter = |(name, value): &(&str, &str)| {
-            !["cursor", REVERSED.0].contains(name) && !value.is_empty()
-        };
-        let order = Some(REVERSED).filter(|_| !self.is_reversed());
-        let query = form_urlencoded::Serializer::new(String::new())
-            .extend_pairs(self.query.pairs().filter(is_filter))
-            .extend_pairs(order)
-            .finish();
-        if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) }
-    }
-
     /// This page with its filters, from an offset on.
     pub fn page_at(&self, offset: impl std::fmt::Display) -> String {
         self.from_on("offset", &offset.to_string())

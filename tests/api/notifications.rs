@@ -7,7 +7,7 @@ use crate::fixture::{Fixture, unknown_id};
 use crate::teams::Crew;
 
 /// The event types that the interface lists.
-const EVENTS: usize = 39;
+const EVENTS: usize = 40;
 
 #[test]
 fn every_event_is_in_the_log_of_its_organization_newest_first() {

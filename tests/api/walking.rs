@@ -85,7 +85,8 @@ fn every_list_that_can_be_counted_has_as_many_items_as_it_says() {
         .collect();
     assert!(paths.len() > 10, "{paths:?}");
     for path in paths {
-        let query = if path == "/registries/artifacts" { "&registryRef=acme/main" } else { "" };
+        let registry = format!("&registryRef={}/main", acme.slug);
+        let query = if path == "/registries/artifacts" { registry.as_str() } else { "" };
         let named = |item: &Value| {
             let known = ["id", "userId", "name"].map(|name| item[name].clone());
             known.into_iter().find(Value::is_string).unwrap()

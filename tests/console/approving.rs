@@ -8,7 +8,7 @@ use crate::visitor::Page;
 /// What both pages show of the plan.
 #[track_caller]
 fn is_read_value_by_value(page: &Page) {
-    page.shows("toolRefs.search").shows("the environment's version, or the newest");
+    page.shows("toolRefs.search").shows("tools.search");
     page.shows("providerConfig.stop[0]").shows("providerConfig.stop[1]");
     page.shows("delivery.endpoint").shows("https://runtime.test");
     let words = page.words();

@@ -9,7 +9,7 @@ use crate::visitor::Page;
 
 #[test]
 fn a_server_that_is_not_set_up_leads_to_the_page_that_sets_it_up() {
-    let server = Running::bare();
+    let server = Running::bare_at("0.0.0.0:0");
     let request = "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\nConnection: close\r\n\r\n";
     let page = raw(server.address, request.as_bytes());
     assert_eq!(page.status, 503);

@@ -49,8 +49,8 @@ fn what_is_wrong_with_a_form_is_said_in_the_words_beside_its_fields() {
     let environment = server.ada().get("/environments").items()[0]["id"].clone();
     let path = format!("/o/acme/environments/{}", environment.as_str().unwrap());
     for (action, fields, wrong) in [
-        ("variable", [("variable", "lower"), ("variableValue", "x")], "variable"),
-        ("secret", [("secretName", "lower"), ("secretValue", "x")], "secretName"),
+        ("variable", [("variable", "no name"), ("variableValue", "x")], "variable"),
+        ("secret", [("secretName", "no name"), ("secretValue", "x")], "secretName"),
         ("secret", [("secretName", ""), ("secretValue", "x")], "secretName"),
         ("credential", [("credential", "p"), ("endpoint", "nowhere")], "endpoint"),
     ] {

@@ -29,10 +29,15 @@ pub struct Running {
 impl Running {
     /// A server that is not set up.
     pub fn bare() -> Self {
-        Running::bare_with(ServerConfig::default())
+        Running::bare_with(ServerConfig::default(), "127.0.0.1:0")
     }
 
-    fn bare_with(config: ServerConfig) -> Self {
+    /// The same at an address.
+    pub fn bare_at(address: &str) -> Self {
+        Running::bare_with(ServerConfig::default(), address)
+    }
+
+    fn bare_with(config: ServerConfig, address: &str) -> Self {
         let place = tempfile::tempdir().unwrap();
         let store = DataDir::at(place.path()).create().unwrap();
         // The open files stay usable, and nothing is left behind however the test ends.
@@ -40,7 +45,7 @@ impl Running {
         let here = "127.0.0.0/8".parse().unwrap();
         let config = ServerConfig { rate_limit: 0, trusted_proxies: vec![here], ..config };
         let config = crate::outside::SITES.configure(config);
-        let server = InProcess::serve(store.clone(), "127.0.0.1:0", config);
+        let server = InProcess::serve(store.clone(), address, config);
         Running { address: server.address, store, ada: OnceLock::new(), server }
     }
 
@@ -57,7 +62,7 @@ impl Running {
 
     /// The same, configured otherwise.
     pub fn with(config: ServerConfig) -> Self {
-        let running = Running::bare_with(config);
+        let running = Running::bare_with(config, "127.0.0.1:0");
         let setup = json!({
             "token": running.setup_token(),
             "organization": {"slug": "acme", "name": "Acme"},

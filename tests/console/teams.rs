@@ -472,6 +472,8 @@ fn a_schedule_is_made_changed_paused_and_deleted() {
     let page = press(&ada, &page, ("action", "pause"), &[]);
     page.shows("The schedule is paused");
     ada.get(all).shows("Paused").shows("Report");
+    let page = press(&ada, &page, ("action", "resume"), &[]);
+    page.hides("The schedule is paused");
     let delete = format!("{}/delete", page.path);
     ada.submit(&ada.get(&delete), &delete, &[]).shows("There are no schedules yet.");
 }

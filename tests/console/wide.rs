@@ -93,7 +93,7 @@ fn fill_prompts(server: &Running) {
     let draft = json!({"registryRef": slug(), "artifactType": "prompt", "draftVersion": "2.0.0",
         "body": text, "metadata": {long(200): long(200)}});
     api.post(&format!("/prompts/{name}/drafts"), draft).ok();
-    let tags = json!({"registryRef": slug(), "promptName": name, "tags": [long(64)]});
+    let tags = json!({"registryRef": slug(), "promptName": name, "tags": [long(50)]});
     api.patch("/registries/artifacts", tags).ok();
     let input = json!({"registryRef": slug(), "name": slug(), "variables": {&name: text},
         "message": text, "expect": {"contains": [text]}});
@@ -119,7 +119,7 @@ fn fill_agents(server: &Running) {
         "promptVersion": VERSION, "model": long(200), "provider": long(200),
         "variables": {&name: text}, "providerConfig": {long(500): long(200)}});
     let agent = json!({"stableKey": slug(), "name": long(200), "description": text,
-        "fleetId": fleet, "draft": draft, "tags": [long(64)]});
+        "fleetId": fleet, "draft": draft, "tags": [long(50)]});
     api.post("/agents", agent).ok();
     let versions = format!("/agents/{}/versions", slug());
     api.post(&versions, json!({"message": text})).ok();
@@ -146,7 +146,7 @@ fn fill_agents(server: &Running) {
     api.post(&format!("/agents/{}/heartbeat", slug()), beat).ok();
     let tool = json!({"name": long(200), "type": slug(), "version": VERSION, "description": text,
         "prompt": text, "providerConfig": {long(500): long(200)}, "message": text,
-        "tags": [long(64)]});
+        "tags": [long(50)]});
     api.post("/tools", tool).ok();
 }
 
@@ -158,7 +158,7 @@ fn fill_team(server: &Running) {
         "budget": {"monthlyUsd": 1}});
     let team = api.post("/teams", team).id();
     let post = |path: &str, body| api.post(&format!("/teams/{team}{path}"), body);
-    let hired = json!({"stableKey": slug(), "role": "scrum_master", "skills": [long(64)]});
+    let hired = json!({"stableKey": slug(), "role": "scrum_master", "skills": [long(50)]});
     let agent = post("/agents", hired).id();
     let task = json!({"title": text, "description": text, "assigneeAgentId": agent,
         "projectId": long(200)});
@@ -171,7 +171,7 @@ fn fill_team(server: &Running) {
     let schedule = json!({"name": text, "everySecs": 60, "wake": {"agentId": agent, "text": text}});
     post("/schedules", schedule).ok();
     post("/timeline", json!({"kind": "milestone", "title": text, "body": text})).ok();
-    let memory = json!({"content": text, "tags": [long(64)]});
+    let memory = json!({"content": text, "tags": [long(50)]});
     post(&format!("/agents/{agent}/memories"), memory).ok();
     let run = json!({"status": "failed", "costUsd": 2, "error": text, "taskId": task,
         "usage": [{"model": long(128), "input": 1200, "output": 300}]});
@@ -182,7 +182,7 @@ fn fill_team(server: &Running) {
     api.post("/organizations/domains", json!({"domain": domain()})).ok();
     let listing = json!({"stableKey": slug(), "handle": format!("{}@{}", slug(), domain()),
         "pubkey": NostrKey::new().pubkey(), "displayName": long(200), "description": text,
-        "skills": [long(64)]});
+        "skills": [long(50)]});
     api.post("/agent-index/listings", listing).ok();
     // One whose domain no rule blocks.
     let elsewhere = domain().replace('w', "v");
