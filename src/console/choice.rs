@@ -100,15 +100,15 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The path of its list, and the fields that say value and label; of scopes there is none.
+    /// The path of its list, and the fields that say value and label.
     pub fn list(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Kind::Agent => ("/agents", "stableKey", "name"),
             Kind::Environment => ("/environments", "slug", "name"),
-            Kind::Member | Kind::Person => ("/organizations/members", "email", "name"),
             Kind::Prompt | Kind::Promptlet => ("/registries/artifacts", "name", ""),
             Kind::Registry => ("/registries", "slug", "name"),
-            Kind::Scope => ("", "", ""),
+            // They are found otherwise.
+            Kind::Member | Kind::Person | Kind::Scope => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),
             Kind::Version => ("/registries/artifact-versions", "version", ""),
         }

@@ -12,7 +12,7 @@ use super::guard::FormTokens;
 use super::problems::Problems;
 use super::reply::Reply;
 use super::sections::{self, Section};
-use super::visit::{Membership, REVERSED, User, Visit};
+use super::visit::{Membership, REVERSED, TOTAL, User, Visit};
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 
@@ -241,7 +241,7 @@ impl Frame {
     /// The path of this page with its filters and its list in the other order, from the beginning on.
     pub fn turned(&self) -> String {
         let is_filter = |(name, value): &(&str, &str)| {
-            !["cursor", REVERSED.0].contains(name) && !value.is_empty()
+            !["cursor", REVERSED.0, TOTAL.0].contains(name) && !value.is_empty()
         };
         let order = Some(REVERSED).filter(|_| !self.is_reversed());
         let query = form_urlencoded::Serializer::new(String::new())
@@ -256,9 +256,21 @@ impl Frame {
         self.from_on("offset", &offset.to_string())
     }
 
-    /// This page with its filters, and this parameter.
+    /// Whether the list of the page is shown from its beginning on.
+    pub fn is_first(&self) -> bool {
+        self.query.some("cursor").is_none()
+    }
+
+    /// This page with its list counted.
+    pub fn counted(&self) -> String {
+        self.from_on(TOTAL.0, TOTAL.1)
+    }
+
+    /// This page with its filters, and this parameter. Another page of a list is not counted for that.
     fn from_on(&self, parameter: &str, value: &str) -> String {
-        let is_filter = |(name, value): &(&str, &str)| *name != parameter && !value.is_empty();
+        let is_filter = |(name, value): &(&str, &str)| {
+            ![parameter, TOTAL.0].contains(name) && !value.is_empty()
+        };
         let query = form_urlencoded::Serializer::new(String::new())
             .extend_pairs(self.query.pairs().filter(is_filter))
             .append_pair(parameter, value)

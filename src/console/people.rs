@@ -10,14 +10,12 @@ use super::choice::{Choice, Chooser};
 use super::field::{Field, words};
 use super::strict::List;
 use super::visit::Visit;
-use crate::base::{Kind, Result};
+use crate::base::{Email, Kind, Result};
 
-/// So many words of a form are looked up: more are too many for the API.
+/// So many words of a form are looked up, each by its address: more are too many for the API.
 const MAX_TYPED: usize = 60;
 /// So many are offered at once.
 const OFFERED: &str = "20";
-/// So many are looked through for an address: those that it is in, such as `ann@a.test` in `joann@a.test`.
-const LOOKED_THROUGH: &str = "200";
 /// The longest text that the API looks for, in characters.
 const MAX_TEXT: usize = 100;
 
@@ -58,11 +56,16 @@ impl People {
     ///
     /// # Errors
     /// Those of the route that are not about what was typed.
-    pub async fn typed(mut self, visit: &Visit, field: &str) -> Result<Self> {
-        for word in words(visit.form.get(field)).into_iter().take(MAX_TYPED) {
-            let found = find(visit, word, false, LOOKED_THROUGH).await?.into_iter();
-            let mut exact = found.filter(|one| one.email.eq_ignore_ascii_case(word));
-            self.typed.extend(exact.next().map(|one| (one.user_id, word.to_string())));
+    pub async fn typed(mut self, visit: &Visit, chooser: Chooser) -> Result<Self> {
+        let text = visit.form.get(chooser.name);
+        let typed = if chooser.is_many { words(text) } else { vec![text.trim()] };
+        for word in typed.into_iter().take(MAX_TYPED) {
+            // Another word is for the API to refuse.
+            if Email::parse(word).is_err() {
+                continue;
+            }
+            let found = find(visit, &[("email", word)]).await?.into_iter().next();
+            self.typed.extend(found.map(|one| (one.user_id, word.to_string())));
         }
         Ok(self)
     }
@@ -94,7 +97,7 @@ pub async fn several(
     stored: &Value,
 ) -> Result<Field> {
     let ids = BTreeSet::deserialize(stored).unwrap_or_default();
-    let people = People::of(visit, ids).await?.typed(visit, chooser.name).await?;
+    let people = People::of(visit, ids).await?.typed(visit, chooser).await?;
     Ok(Field::choose(label, chooser).words().optional().named(people.named()))
 }
 
@@ -103,21 +106,16 @@ pub async fn several(
 /// # Errors
 /// Those of the route.
 pub async fn choices(visit: &Visit, text: &str, is_person: bool) -> Result<Vec<Choice>> {
-    let found = find(visit, text, is_person, OFFERED).await?.into_iter();
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    let mut query = vec![("limit", OFFERED)];
+    query.extend((!text.is_empty()).then_some(("q", text.as_str())));
+    query.extend(is_person.then_some(("kind", "person")));
+    let found = find(visit, &query).await?.into_iter();
     Ok(found.map(|one| Choice { value: one.email, label: one.name }).collect())
 }
 
-async fn find(
-    visit: &Visit,
-    text: &str,
-    is_person: bool,
-    limit: &str,
-) -> Result<Vec<Person>> {
-    let text: String = text.chars().take(MAX_TEXT).collect();
-    let mut query = vec![("limit", limit)];
-    query.extend((!text.is_empty()).then_some(("q", text.as_str())));
-    query.extend(is_person.then_some(("kind", "person")));
-    match visit.api.get::<List<Person>>("/organizations/members", &query).await {
+async fn find(visit: &Visit, query: &[(&str, &str)]) -> Result<Vec<Person>> {
+    match visit.api.get::<List<Person>>("/organizations/members", query).await {
         Ok(found) => Ok(found.items),
         Err(error) => {
             visit.failed(error)?;

@@ -54,11 +54,19 @@ impl<T: DeserializeOwned> List<T> {
         List { items: Vec::new(), next_cursor: Nullable(None), total: None, total_exact: None }
     }
 
-    /// How many there are, in words; `None` if that is not known, or is on the page.
-    pub fn in_all(&self) -> Option<String> {
-        let total = self.total.filter(|total| *total > 1)?;
-        let is_exact = self.total_exact.unwrap_or_default();
+    /// How many there are, in words; `None` if that is not known, or is seen at once. Of a list that is on
+    /// its first page it need not be asked.
+    pub fn in_all(&self, is_first: bool) -> Option<String> {
+        let is_whole = is_first && self.next_cursor.is_none();
+        let whole = Some(self.items.len()).filter(|_| is_whole);
+        let total = whole.or(self.total).filter(|total| *total > 1)?;
+        let is_exact = is_whole || self.total_exact.unwrap_or_default();
         Some(if is_exact { format!("{total} in all") } else { format!("{total} or more") })
+    }
+
+    /// Whether it may have more than is known.
+    pub fn can_be_counted(&self) -> bool {
+        self.next_cursor.is_some() && self.total.is_none()
     }
 
     /// Whether another order is one.
@@ -78,7 +86,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_to_a_bound_is_no_more_than_that() {
-        let said = |json: &str| serde_json::from_str::<List<Shown>>(json).unwrap().in_all();
+        let said = |json: &str| serde_json::from_str::<List<Shown>>(json).unwrap().in_all(false);
         let items = r#"{"items": [], "nextCursor": null"#;
         assert_eq!(said(&format!("{items}}}")), None);
         let counted = |total: usize, is_exact: bool| {
@@ -87,6 +95,13 @@ mod tests {
         assert_eq!((counted(1, true), counted(0, false)), (None, None));
         assert_eq!(counted(72, true).unwrap(), "72 in all");
         assert_eq!(counted(1000, false).unwrap(), "1000 or more");
+        let first = |json: &str| {
+            let list: List<Shown> = serde_json::from_str(json).unwrap();
+            (list.in_all(true), list.can_be_counted())
+        };
+        let two = r#"{"items": [{"name": null}, {"name": null}], "nextCursor""#;
+        assert_eq!(first(&format!("{two}: null}}")), (Some("2 in all".into()), false));
+        assert_eq!(first(&format!("{two}: \"a\"}}")), (None, true));
     }
 
     #[test]

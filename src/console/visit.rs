@@ -105,6 +105,9 @@ pub struct Membership {
 /// The parameter of a list in the opposite order.
 pub const REVERSED: (&str, &str) = ("reversed", "true");
 
+/// The parameter of a list that is counted.
+pub const TOTAL: (&str, &str) = ("total", "true");
+
 /// How much waits, as the API counts it: of each kind to a bound.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -232,12 +235,13 @@ impl Visit {
         self.query.some("cursor").map(|cursor| ("cursor", cursor))
     }
 
-    /// Where the page of a list begins, in which order, and that it is to be counted: for routes that take
-    /// that.
+    /// Where the page of a list begins, in which order, and whether it is to be counted, which takes the
+    /// server longer than the page: for routes that take that.
     pub fn walk(&self) -> Vec<(&str, &str)> {
         let is_reversed = self.query.get(REVERSED.0) == REVERSED.1;
         let order = Some(REVERSED).filter(|_| is_reversed);
-        self.cursor().into_iter().chain(order).chain([("total", "true")]).collect()
+        let total = Some(TOTAL).filter(|_| self.query.get(TOTAL.0) == TOTAL.1);
+        self.cursor().into_iter().chain(order).chain(total).collect()
     }
 
     /// The path without its last segment: the page of what this one changes or deletes.

@@ -10,7 +10,7 @@ use super::page::{Page, PageRequest};
 use super::record::{Index, Record};
 use super::view::{KeySpan, View};
 use super::walk::{Count, Walk};
-use crate::base::Result;
+use crate::base::{Kind, Result};
 
 /// A page ends before its records, and what is read to show them, exceed 4 MiB in total as stored:
 /// 200 of the largest would be 400 MiB in memory, and more as JSON.
@@ -178,7 +178,7 @@ impl View<'_> {
         Ok(Page { items, next })
     }
 
-    /// Counts all records of a list, wherever a page of it begins.
+    /// Counts all records of a list, wherever a page of it begins, or those up to one that cannot be read.
     fn count_in<R: Record>(
         &self,
         source: ListSource<R>,
@@ -187,8 +187,18 @@ impl View<'_> {
         count: &Count,
         keep: impl Fn(&R) -> bool,
     ) -> Result<()> {
-        self.scan_span(source, span, order, None, &mut |_, bytes, record| {
+        // What the scan itself reads is counted once.
+        let scanned = View { walk: Walk::default(), ..*self };
+        let counted = scanned.scan_span(source, span, order, None, &mut |_, bytes, record| {
             Ok(count.see(bytes, keep(&record)))
-        })
+        });
+        match counted {
+            // The pages up to there can be read all the same.
+            Err(error) if error.kind() == Kind::Internal => {
+                count.cut();
+                Ok(())
+            }
+            counted => counted,
+        }
     }
 }

@@ -174,6 +174,15 @@ impl<R: Record, T: Record> Reference<R, T> {
         tx.replace_referrer(record, &cleared)
     }
 
+    /// Whether there is such a target again, to which what is not cleared yet, or is new, refers rightly.
+    fn is_back(&self, view: &View, of: &Referrers) -> Result<bool> {
+        let may_be = self.deferred && matches!(self.on_remove, OnRemove::Clear(_));
+        match T::Key::read(&mut of.target.as_slice()) {
+            Some(key) if may_be => view.has::<T>(&key),
+            _ => Ok(false),
+        }
+    }
+
     /// Returns the first records that refer to the target, and whether there may be more.
     fn batch(&self, view: &View, of: &Referrers) -> Result<(Vec<R>, bool)> {
         let (mut rows, mut bytes, mut more) = (Vec::new(), 0, false);
@@ -276,7 +285,7 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
         self.deferred
     }
     fn is_within_org(&self) -> bool {
-        R::ORG_SCOPED && T::ORG_SCOPED
+        R::ORG_SCOPED
     }
 
     fn referrers(&self, target: &dyn AnyRecord) -> Vec<Referrers> {
@@ -310,6 +319,9 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     }
 
     fn step(&self, tx: &mut Tx, of: &Referrers) -> Result<bool> {
+        if self.is_back(&tx.view(), of)? {
+            return Ok(true);
+        }
         let (rows, more) = self.batch(&tx.view(), of)?;
         for row in &rows {
             if self.deferred && !tx.may_remove_more() {
@@ -396,8 +408,8 @@ impl References {
     /// the references to a table are kept in the order of the tables that refer to it.
     ///
     /// # Panics
-    /// If two references have the same name, or a deferred one is not between records of an
-    /// organization, whose sweep completes it.
+    /// If two references have the same name, or a deferred one is not of records of an organization, whose
+    /// sweep completes it.
     pub fn new(tables: Vec<(&'static str, Vec<&'static dyn AnyReference>)>) -> Self {
         let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
         let mut all: Vec<_> = tables.into_iter().flat_map(|(_, references)| references).collect();

@@ -445,10 +445,15 @@ impl<'a> View<'a> {
 
     fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
         let mut found = None;
-        self.raw_get(R::TABLE, key, &mut |value| {
+        let read = self.raw_get(R::TABLE, key, &mut |value| {
             found = Some((value.len(), self.decoded(key, value)?));
             Ok(())
-        })?;
+        });
+        if let Some(count) = self.walk.count {
+            // A filter reads it to decide about what is counted, and may leave out what it cannot read.
+            count.charge(found.as_ref().map(|(bytes, _)| *bytes), read.is_ok());
+        }
+        read?;
         Ok(found)
     }
 

@@ -103,3 +103,30 @@ fn every_list_that_can_be_counted_has_as_many_items_as_it_says() {
         assert_eq!(backwards, forwards, "{path}");
     }
 }
+
+#[test]
+fn a_public_list_is_counted_for_those_with_a_credential_alone() {
+    let acme = Fixture::new();
+    let public = json!({"slug": "open", "name": "Open", "visibility": "public"});
+    acme.owner.post("/registries", public).ok();
+    let list = "/registries/artifacts?registryRef=acme/open";
+    let client = &acme.anonymous;
+    client.get(list).ok();
+    client.get(&format!("{list}&reversed=true&total=false")).ok();
+    client.get(&format!("{list}&total=true")).refused(401, "unauthenticated");
+    assert_eq!(acme.owner.get(&format!("{list}&total=true")).ok()["total"], 0);
+}
+
+#[test]
+fn what_a_label_leads_to_is_counted_to_a_bound_of_bytes() {
+    let acme = Fixture::new();
+    let team = acme.owner.post("/teams", json!({"slug": "crew", "name": "Crew"})).id();
+    let list = format!("/teams/{team}/tasks");
+    let long = "d".repeat(100_000);
+    for _ in 0..86 {
+        acme.owner.post(&list, json!({"title": "t", "description": long, "labels": ["long"]})).ok();
+    }
+    let counted = acme.owner.get(&format!("{list}?label=long&total=true&limit=1")).ok();
+    assert_eq!(counted["totalExact"], false, "{}", counted["total"]);
+    assert!(counted["total"].as_u64().unwrap() < 86);
+}

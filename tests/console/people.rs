@@ -129,3 +129,20 @@ fn a_list_is_turned_around_and_says_how_many_it_has() {
     assert!(fleets.links().contains(&"/o/acme/fleets?reversed=true".to_string()));
     assert!(turned.links().contains(&"/o/acme/fleets".to_string()));
 }
+
+#[test]
+fn a_list_with_more_pages_is_counted_when_that_is_asked() {
+    let server = Running::new();
+    for number in 0..51 {
+        server.ada().post("/fleets", json!({"name": format!("fleet-{number}")})).ok();
+    }
+    let ada = server.signed_in("ada@acme.test");
+    let fleets = ada.get("/o/acme/fleets?reversed=true");
+    assert!(!fleets.words().contains("in all"));
+    let count = "/o/acme/fleets?reversed=true&total=true";
+    assert!(fleets.links().contains(&count.to_string()), "{:?}", fleets.links());
+    let counted = ada.get(count);
+    counted.shows("51 in all");
+    // Other pages of it are not counted for that.
+    assert!(!counted.links().iter().any(|link| link.contains("total")), "{:?}", counted.links());
+}

@@ -20,6 +20,9 @@ pub const FLUSH_EVERY_SECS: u64 = 2;
 /// dropping one writes nothing twice.
 const DROP_AFTER_SECS: i64 = 600;
 
+/// So many are written at once, in one transaction, which has room for more; the others are next.
+const MAX_DUE: usize = 5_000;
+
 /// The last uses of API keys.
 pub type KeyUsage = LastUses<Id<ApiKey>, ()>;
 /// The last uses of sessions.
@@ -65,7 +68,8 @@ impl<K: Copy + Eq + Hash, D: Clone> LastUses<K, D> {
         }
     }
 
-    /// Returns the uses to write now and marks them as written. What is idle is dropped from memory.
+    /// Returns the uses to write now, [`MAX_DUE`] at most, and marks them as written. What is idle is
+    /// dropped from memory.
     pub fn due(&self) -> Vec<(K, Time, D)> {
         let mut due = Vec::new();
         let mut uses = self.uses.lock().expect("no code panics while holding the lock");
@@ -74,6 +78,9 @@ impl<K: Copy + Eq + Hash, D: Clone> LastUses<K, D> {
             used.written != Some(used.last) || latest < Some(used.last.plus_secs(DROP_AFTER_SECS))
         });
         for (key, used) in uses.iter_mut() {
+            if due.len() == MAX_DUE {
+                break;
+            }
             let is_idle = latest >= Some(used.last.plus_secs(self.write_after_secs));
             let stale = match used.written {
                 None => true,
@@ -126,6 +133,15 @@ mod tests {
         uses.record(Id::NIL, start.plus_secs(601), ());
         assert_eq!(uses.due().len(), 1);
         assert_eq!(uses.uses.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn many_uses_are_due_in_parts() {
+        let uses = KeyUsage::default();
+        for number in 0..=MAX_DUE as u128 {
+            uses.record(Id::new(uuid::Uuid::from_u128(number)), Time::from_millis(0), ());
+        }
+        assert_eq!([uses.due().len(), uses.due().len(), uses.due().len()], [MAX_DUE, 1, 0]);
     }
 
     #[test]

@@ -37,8 +37,8 @@ use super::calls::Calls;
 use super::common_params::cursor;
 use super::output::{EncodedOutput, Output};
 use super::read::Input;
-use super::request::{Args, PathParams, RawArgs, Req};
-use crate::base::Result;
+use super::request::{Args, PathParams, Principal, RawArgs, Req};
+use crate::base::{Error, Result};
 use crate::store::{Count, Page, Tx, View, Walk};
 
 type Binder = Box<dyn Fn(bool, &'static str, RawArgs) -> Result<BoundRequest> + Send + Sync>;
@@ -173,6 +173,7 @@ pub fn walk<P: PathParams, I: Input + JsonSchema, O: Output>(
             let (req, count) = (Req::new(&args, who), Count::default());
             let mut total = None;
             if is_counted {
+                require_known(who)?;
                 let walk = Walk { is_backwards: false, count: Some(&count) };
                 let found = list.run(&view.walking(walk), &req, calls)?;
                 total = Some(count.total(found.items.len()));
@@ -185,6 +186,14 @@ pub fn walk<P: PathParams, I: Input + JsonSchema, O: Output>(
         Action::Read(Box::new(read), None)
     };
     Operation::new::<P, I, O>(Shape::Walk, bind).showing::<O>()
+}
+
+/// Requires a credential: what counts a list reads more of it than a page.
+fn require_known(who: &Principal) -> Result<()> {
+    if matches!(who, Principal::Anonymous) {
+        return Err(Error::unauthenticated("`total` needs a credential: leave it out, or send one"));
+    }
+    Ok(())
 }
 
 /// A page of a list, which may be cut where no next page follows.

@@ -82,7 +82,8 @@ impl Schemas {
                 "total": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "How many items the list has, if that was asked with `total`."
+                    "description": "How many items the list has, where it takes `total` and was asked with \
+                                    it."
                 },
                 "totalExact": {
                     "type": "boolean",

@@ -154,7 +154,10 @@ function refresh() {
   due = false;
   last = Date.now();
   const request = new XMLHttpRequest();
-  request.open("GET", changes ? location.pathname + location.search : home);
+  // A list that was counted is not counted again at each change.
+  const page = new URL(location.href);
+  page.searchParams.delete("total");
+  request.open("GET", changes ? page.pathname + page.search : home);
   request.responseType = "document";
   request.addEventListener("load", () => {
     if (request.status === 200 && request.response) (changes ? replace : recount)(request.response);

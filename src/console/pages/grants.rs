@@ -75,7 +75,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
 }
 
 async fn new(visit: &Visit) -> Result<FormPage> {
-    let people = People::default().typed(visit, MEMBER.name).await?;
+    let people = People::default().typed(visit, MEMBER).await?;
     let things = roster::things(&visit.api).await?.into_iter().filter(|one| one.is_restricted);
     let fields = vec![
         Field::choose("Member", MEMBER).hint("A name or an address.").named(people.named()),

@@ -108,7 +108,7 @@ pub fn person(people: &People) -> Field {
 /// # Errors
 /// Those of the route.
 pub async fn chosen(visit: &Visit, ids: BTreeSet<String>) -> Result<People> {
-    People::of(visit, ids).await?.typed(visit, PERSON.name).await
+    People::of(visit, ids).await?.typed(visit, PERSON).await
 }
 
 /// How urgent a task is.

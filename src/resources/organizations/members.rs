@@ -19,7 +19,7 @@ use super::sign_in_link::{asked_providers, provider_names};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     BY_ORG, MEMBER, Membership, RequiredProvider, Role, SESSION_ADMIN, SESSION_MEMBER, ScopeName,
-    User, UserKind, has_second_factor, is_installation_admin,
+    User, UserKind, find_person, has_second_factor, is_installation_admin,
 };
 use crate::base::{Email, Error, Id, Name, Result, Text, Time, fold, without_accents};
 use crate::store::{Order, Page, Tx, View};
@@ -117,6 +117,8 @@ impl Input for MemberPatch {}
 pub(super) struct MemberFilter {
     /// Only people, or only service accounts.
     kind: Option<UserKind>,
+    /// Only the member with this e-mail address.
+    email: Option<Email>,
     /// Only members whose name or e-mail address has this text, at most 100 characters. Case does not matter,
     /// and an accent only where it is given.
     q: Option<Text<1, 100>>,
@@ -124,7 +126,7 @@ pub(super) struct MemberFilter {
 impl Input for MemberFilter {}
 
 impl MemberFilter {
-    /// Whether a user is one that it selects.
+    /// Whether a user is one that it selects, but for the address, which is looked up.
     fn selects(&self, user: &User) -> bool {
         let has = |wanted: &str, text: &str| {
             let text = fold(text);
@@ -225,8 +227,24 @@ pub(super) fn set_role(tx: &mut Tx, old: &Membership, role: Role) -> Result<Memb
 
 // ── Operations ───────────────────────────────────────────────────────────────
 
+/// Returns the membership of the user with this address, without looking through all.
+fn with_address(view: &View, email: &Email) -> Result<Option<(Membership, User)>> {
+    let found = match find_person(view, email)? {
+        None => service_accounts::with_address(view, email)?,
+        person => person,
+    };
+    let Some(user) = found else { return Ok(None) };
+    let membership = view.get(&(user.id, view.org()))?;
+    Ok(membership.map(|membership| (membership, user)))
+}
+
 pub(super) fn list(view: &View, req: &Req<(), MemberFilter>) -> Result<Page<OrganizationMember>> {
     let shown = shown_providers(view, req)?;
+    if let Some(email) = &req.input.email {
+        let found = with_address(view, email)?.filter(|(_, user)| req.input.selects(user));
+        let one = found.map(|(membership, _)| to_info(view, req, membership, &shown));
+        return Ok(Page::single(one.transpose()?.into_iter().collect()));
+    }
     let is_all = req.input.kind.is_none() && req.input.q.is_none();
     // One whose account cannot be read is listed, which says so.
     let keep = |member: &Membership| {
@@ -499,6 +517,32 @@ pub(super) mod tests {
         assert_eq!(found(json!({"q": "acme.test", "kind": "person"})).len(), 3);
         assert_eq!(found(json!({"kind": "service"})), [""; 0]);
         assert_eq!(found(json!({"q": "nobody"})), [""; 0]);
+    }
+
+    #[test]
+    fn a_member_is_found_by_their_address_and_nobody_by_a_part_of_it() {
+        let fixture = Fixture::new();
+        fixture.other_org("other");
+        let found = |query: serde_json::Value| {
+            let page = fixture.read(list, (), Fixture::input(query).unwrap()).unwrap();
+            page.items.iter().map(|member| member.name.to_string()).collect::<Vec<_>>()
+        };
+        let address = |user: Id<User>| {
+            let read = |view: &View| view.fetch::<User>(&user);
+            fixture.store.read_now(fixture.org, read).unwrap().email.to_string()
+        };
+        let ben = address(user(&fixture.member));
+        assert_eq!(found(json!({"email": ben})), ["ben"]);
+        assert_eq!(found(json!({"email": ben, "kind": "person"})), ["ben"]);
+        for query in [
+            json!({"email": ben, "kind": "service"}),
+            json!({"email": ben, "q": "ada"}),
+            json!({"email": format!("x{ben}")}),
+            // Of another organization.
+            json!({"email": "eve@other.test"}),
+        ] {
+            assert_eq!(found(query), [""; 0]);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::managing::require_manager;
 use crate::api::{Deleted, Input, Output, Req, Resource, ResourceRef, Route, op};
@@ -101,6 +102,16 @@ pub(super) fn fetch(view: &View, id: Id<User>) -> Result<User> {
 /// Whether an address is one of service accounts, which nobody has.
 pub(super) fn is_of_service(email: &Email) -> bool {
     email.rsplit_once('@').is_some_and(|(_, domain)| domain == MAIL_DOMAIN)
+}
+
+/// Returns the service account with this address, which has its id.
+pub(super) fn with_address(view: &View, email: &Email) -> Result<Option<User>> {
+    let Some((id, _)) = email.rsplit_once('@').filter(|_| is_of_service(email)) else {
+        return Ok(None);
+    };
+    let Ok(id) = Uuid::parse_str(id) else { return Ok(None) };
+    let user = view.get::<User>(&Id::new(id))?;
+    Ok(user.filter(|user| user.service_of == Some(view.org()) && user.email == *email))
 }
 
 /// Checks a change of a service account's membership.

@@ -207,7 +207,7 @@ static ASSIGNEE: Reference<Task, Member> = Reference::clear(
 .by(&BY_ASSIGNEE)
 .deferred();
 
-/// For open tasks only, as with agents. A person has few of them (`people.rs`).
+/// For open tasks only, as with agents. A person has few of them (`people.rs`), but with long texts.
 static PERSON: Reference<Task, Membership> = Reference::clear(
     &["assignee_user_id"],
     |tx: &Tx, task: &Task, _| {
@@ -220,7 +220,8 @@ static PERSON: Reference<Task, Membership> = Reference::clear(
         person.iter().map(|person| (*person, org).to_bytes()).collect()
     },
 )
-.by(&BY_PERSON);
+.by(&BY_PERSON)
+.deferred();
 
 impl Record for Task {
     const TABLE: &'static str = "tasks";

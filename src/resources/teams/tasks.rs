@@ -173,7 +173,12 @@ impl TaskFilter {
 /// Lists the tasks of a team, newest first.
 pub fn list(view: &View, req: &Req<Id<Team>, TaskFilter>) -> Result<Page<TaskInfo>> {
     let (team, filter) = (require_team(view, req.params)?, &req.input);
-    let keep = |task: &Task| filter.selects(task);
+    // Who has left may have open tasks until the removal is complete.
+    let is_gone = match filter.assignee_user_id {
+        Some(person) => !people::is_member(view, person)?,
+        None => false,
+    };
+    let keep = |task: &Task| filter.selects(task) && (task.is_closed() || !is_gone);
     if let Some(label) = &filter.label {
         let is_closed = filter.status.map(TaskStatus::is_closed);
         return labels::list(view, (team, label, is_closed), &req.page, keep, TaskInfo::of);

@@ -1,6 +1,7 @@
 //! What waits for people in all teams of the organization
 //! (reference: teams-and-wakes, "What waits for people").
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
@@ -89,7 +90,7 @@ pub fn count_waiting(view: &View, caller: &Caller, at_most: usize) -> Result<[us
 }
 
 /// Counts the records below a prefix of an index whose team is listed. They are long, and not read.
-fn count_in<R: Record<Key = (Id<Team>, Id<R>)>, K: Key>(
+pub(super) fn count_in<R: Record<Key = (Id<Team>, Id<R>)>, K: Key>(
     view: &View,
     index: &'static Index<R, K>,
     prefix: &impl Key,
@@ -97,8 +98,10 @@ fn count_in<R: Record<Key = (Id<Team>, Id<R>)>, K: Key>(
     is_listed: impl Fn(Id<Team>) -> bool,
 ) -> Result<usize> {
     let mut count = 0;
+    // Many are of one team.
+    let mut known = BTreeMap::new();
     view.entries_below(index, prefix, Order::Descending, |_, (team, _)| {
-        count += usize::from(is_listed(team));
+        count += usize::from(*known.entry(team).or_insert_with(|| is_listed(team)));
         Ok(if count < at_most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     Ok(count)

@@ -6,7 +6,7 @@ use super::*;
 use crate::api::Principal;
 use crate::auth::Role;
 use crate::base::Email;
-use crate::resources::teams::tasks;
+use crate::resources::teams::{manage, tasks};
 use crate::resources::teams::testing::{add_agent, code, events, repeat, task, team};
 use crate::resources::testing::{Fixture, user};
 
@@ -148,4 +148,88 @@ fn the_tasks_of_a_person_are_listed_in_a_team_and_their_open_ones_in_all() {
         fixture.store.read_now(fixture.org, count).unwrap()
     };
     assert_eq!((count(10), count(1)), (2, 1));
+}
+
+/// Gives so many open tasks with long texts to a person.
+fn long_tasks(fixture: &Fixture, team: Id<Team>, person: Id<User>, times: usize) {
+    let text = "d".repeat(100_000);
+    let body = json!({"title": "t", "description": text, "assigneeUserId": person});
+    // A few at a time: one transaction has no room for all.
+    for _ in 0..times / 10 {
+        repeat(fixture, tasks::create, team, body.clone(), 10);
+    }
+}
+
+/// How many open tasks are found by a person.
+fn found(fixture: &Fixture, person: Id<User>) -> usize {
+    let count = |view: &View| view.count(&BY_PERSON, &(person, false), 1000);
+    fixture.store.read_now(fixture.org, count).unwrap()
+}
+
+#[test]
+fn who_leaves_with_many_long_tasks_loses_them_in_the_background() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let cleo = fixture.person("cleo", Role::Member);
+    long_tasks(&fixture, crew, user(&cleo), 90);
+    fixture.leave(&cleo).unwrap();
+    assert!(found(&fixture, user(&cleo)) > 1);
+    fixture.assert_sound();
+    // What is left is not listed, and changing it is enough.
+    let query = Fixture::input(json!({"assigneeUserId": user(&cleo)})).unwrap();
+    assert!(fixture.read(tasks::list, crew, query).unwrap().items.is_empty());
+    let open = (user(&cleo), false);
+    let first = |view: &View| view.first(&BY_PERSON, &open, Order::Ascending);
+    let left: Task = fixture.store.read_now(fixture.org, first).unwrap().unwrap();
+    let renamed = patch(&fixture, &left, json!({"title": "new"})).unwrap();
+    assert_eq!(renamed.assignee_user_id, None);
+    fixture.complete_removals();
+    assert_eq!(found(&fixture, user(&cleo)), 0);
+    fixture.assert_sound();
+}
+
+#[test]
+fn who_comes_back_keeps_what_they_are_given() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let cleo = fixture.person("cleo", Role::Member);
+    let id = user(&cleo);
+    long_tasks(&fixture, crew, id, 90);
+    fixture.leave(&cleo).unwrap();
+    let back = fixture.store.write_blocking(fixture.org, move |tx| {
+        let (org, role, joined_at) = (tx.org(), Role::Member, tx.now());
+        tx.insert(&Membership { user: id, org, role, email_verified: false, joined_at })
+    });
+    back.unwrap();
+    let new = task(&fixture, crew, json!({"title": "new", "assigneeUserId": id}));
+    fixture.complete_removals();
+    assert_eq!(stored(&fixture, &new).assignee_user_id, Some(id));
+    fixture.assert_sound();
+}
+
+#[test]
+fn tasks_of_a_team_that_is_gone_are_not_counted() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let ben = user(&fixture.member);
+    long_tasks(&fixture, crew, ben, 60);
+    fixture.write(manage::delete, crew, ()).unwrap();
+    assert!(found(&fixture, ben) > 0, "they are removed a little later");
+    let Principal::Caller(caller) = &fixture.member else { panic!("no caller") };
+    let counts = |view: &View| Ok((count_assigned(view, caller, 10)?, count_open(view, ben, 10)?));
+    assert_eq!(fixture.store.read_now(fixture.org, counts).unwrap(), (0, 0));
+}
+
+#[test]
+fn who_was_given_a_closed_task_hears_of_it_when_it_is_opened() {
+    let fixture = Fixture::new();
+    let crew = team(&fixture, "crew", None);
+    let one = task(&fixture, crew, json!({"title": "one"}));
+    patch(&fixture, &one, json!({"status": "done"})).unwrap();
+    patch(&fixture, &one, json!({"assigneeUserId": user(&fixture.owner)})).unwrap();
+    assert!(told(&fixture).is_empty());
+    patch(&fixture, &one, json!({"status": "open"})).unwrap();
+    assert_eq!(told(&fixture), ["ada"]);
+    patch(&fixture, &one, json!({"status": "in_progress"})).unwrap();
+    assert_eq!(told(&fixture), ["ada"]);
 }
