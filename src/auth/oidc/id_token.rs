@@ -93,11 +93,12 @@ pub fn check_id_token(
     Ok(IdClaims { subject, email, email_verified, name, sid, auth_time, said })
 }
 
-/// When the person proved who they are, by the age that this had on the provider's own clock when it issued
-/// the token: neither later than now nor before 1970, whatever it says. What cannot be read proves nothing.
+/// When the person proved who they are: the earlier of what the provider's clock and ours make of it, since
+/// one may be ahead, and some write an `iat` of minutes before. Neither later than now nor before 1970, whatever
+/// it says; what cannot be read proves nothing.
 fn proved_at(auth_time: &Value, iat: f64, now: Time) -> Time {
     let now = now.secs() as f64;
-    let age = seconds(auth_time).map_or(now, |at| (iat - at).clamp(0.0, now));
+    let age = seconds(auth_time).map_or(now, |at| (iat - at).max(now - at).clamp(0.0, now));
     Time::from_millis((now - age) as i64 * 1000)
 }
 

@@ -23,7 +23,8 @@ pub(super) fn require_to_link(
 ) -> Result<()> {
     let links: Vec<SignInLink> = view.all(ListSource::TABLE, &user.id)?;
     let concerns = |required: &RequiredProvider| {
-        let is_first = !links.iter().any(|link| accepts(oidc, required, link));
+        let is_first =
+            !links.iter().any(|link| link.issuer == issuer || accepts(oidc, required, link));
         may_accept(oidc, required, issuer) && (user.password.is_none() || !is_first)
     };
     require_let_in(view, (user.id, session), concerns)
@@ -32,14 +33,17 @@ pub(super) fn require_to_link(
 /// Requires that a session may unlink an account: the next one would be the first again.
 ///
 /// # Errors
-/// 403 in a session that an organization of the user does not let in, which accepts the account's provider.
+/// 403 in a session that an organization of the user does not let in, which accepts, or may accept, the account's provider.
 pub(super) fn require_to_unlink(
     view: &View,
     oidc: &Oidc,
     (user, session): (&User, Id<Session>),
     link: &SignInLink,
 ) -> Result<()> {
-    require_let_in(view, (user.id, session), |required| accepts(oidc, required, link))
+    let is_known = oidc.of_issuer(&link.issuer).next().is_some();
+    require_let_in(view, (user.id, session), |required| {
+        accepts(oidc, required, link) || is_known && may_accept(oidc, required, &link.issuer)
+    })
 }
 
 fn require_let_in(
@@ -54,13 +58,13 @@ fn require_let_in(
         }
         let name = view.fetch::<Organization>(&org)?.name;
         let providers = required.providers.join(" or ");
-        // Without an account there, or with one that somebody else has linked, the mailed link alone is left.
+        // Without an account there, or with one that somebody else has linked, a new password alone is left.
         return Err(Error::forbidden(
             "provider_required",
             format!(
                 "your organization {name} requires its provider ({providers}), and this session was not \
-                 begun with it; sign in with it, and repeat this then, or have a link for a new password \
-                 mailed (Forgotten your password?): it unlinks everything"
+                 begun with it; sign in with it, and repeat this then, or set a new password by a link \
+                 (Forgotten your password?, or from the operator): that unlinks everything"
             ),
         ));
     }

@@ -236,8 +236,12 @@ fn has_another(view: &View, oidc: &Oidc, gone: &SignInLink) -> Result<bool> {
 /// the next sign-in with that one gives what is theirs again.
 fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result<()> {
     let oidc = &*req.server.oidc;
-    // Rules have the name that the provider has now, or had when they were set.
-    let names = oidc.names_at(&gone.issuer, [&*gone.provider]);
+    // Rules have the name that the provider has now, or had when they were set: also where another provider
+    // has that name now, since nobody tells which of them a rule has believed.
+    let mut names = oidc.names_at(&gone.issuer, [&*gone.provider]);
+    if !names.contains(&&*gone.provider) {
+        names.push(&gone.provider);
+    }
     let (claims, request_id) = (&Map::new(), &*req.origin.request_id);
     for provider in names {
         rules::apply(tx, gone.user, &Said { oidc, provider, claims, request_id })?;

@@ -15,6 +15,7 @@ use super::fencing::FencedEngine;
 use super::joining::FAILURE_TIMEOUT;
 use super::member_rows::{read_members, read_slots};
 use super::membership::{LEASE, Member};
+use super::opening::ANSWERS_TIME;
 use super::settings::Control;
 use super::shared::Shared;
 use super::sql::BEGIN_WRITE;
@@ -158,7 +159,9 @@ impl HeartbeatLoop {
                         _ => {}
                     }
                     let (took, lost) = (begun.elapsed(), self.committed_at.elapsed());
-                    if is_elsewhere(&failure, (took, lost), shared.pool.in_force().is_chosen) {
+                    let silent = shared.pool.connector.url.in_force.answer_age();
+                    let is_chosen = shared.pool.in_force().is_chosen;
+                    if is_elsewhere(&failure, (took, lost, silent), is_chosen) {
                         self.look_elsewhere(&shared, epoch);
                     }
                     if !std::mem::replace(&mut self.is_away, true) {
@@ -250,15 +253,24 @@ impl HeartbeatLoop {
     }
 }
 
-/// Whether the store may be at another server, after a heartbeat that took so long has failed, and so long
-/// after the last that was committed.
-fn is_elsewhere(failure: &Failure, (took, lost): (Duration, Duration), is_chosen: bool) -> bool {
+/// Whether the store may be at another server, after a heartbeat that took so long has failed, so long after
+/// the last that was committed, and so long after the server's last answer.
+fn is_elsewhere(
+    failure: &Failure,
+    (took, lost, silent): (Duration, Duration, Duration),
+    is_chosen: bool,
+) -> bool {
     // An old primary can be reached, but waits for the standby that was promoted: a heartbeat hangs, or fails
     // at once, always, since it conflicts with a commit that waits. What cannot be reached is looked for by
     // connecting; but once one was chosen, nobody else does.
     let is_stuck = match failure {
-        // Its connections, or its disk, are full: it answers.
-        Failure::Crowded(_) | Failure::Refused(_) => return false,
+        // Its connections are full. While it answers over one, nothing is elsewhere; one that was chosen is
+        // left by nobody else.
+        Failure::Crowded(_) => {
+            return is_chosen && lost >= HANG_TIME && silent >= ANSWERS_TIME;
+        }
+        // Its disk is: it answers.
+        Failure::Refused(_) => return false,
         Failure::Conflict | Failure::Blocked => true,
         Failure::Unavailable(_) => is_chosen,
         _ => false,
@@ -287,12 +299,14 @@ mod tests {
             (unavailable(), (soon, soon), true, false),
             (Failure::Replaced, (soon, late), true, false),
             (crowded.clone(), (soon, late), false, false),
-            (crowded, (late, late), true, false),
+            (crowded.clone(), (late, late), true, false),
             (full.clone(), (soon, late), true, false),
             (full, (late, late), false, false),
         ] {
-            let is_looked = is_elsewhere(&failure, times, is_chosen);
+            let is_looked = is_elsewhere(&failure, (times.0, times.1, soon), is_chosen);
             assert_eq!(is_looked, expected, "{failure:?} {times:?} {is_chosen}");
         }
+        let silent = |is_chosen| is_elsewhere(&crowded, (soon, late, ANSWERS_TIME), is_chosen);
+        assert_eq!([silent(false), silent(true)], [false, true]);
     }
 }

@@ -19,7 +19,7 @@ pub const OPEN_TIME: Duration = Duration::from_secs(10);
 
 /// A server in force that is full serves those that are connected if it has answered them within this time: a
 /// statement may take as long.
-const ANSWERS_TIME: Duration = Duration::from_secs(8);
+pub const ANSWERS_TIME: Duration = Duration::from_secs(8);
 
 /// How long one address of a host may take, and how short that becomes if there are many.
 pub const HOST_TIME: Duration = Duration::from_secs(3);

@@ -40,19 +40,24 @@ fn a_session_is_proved_when_the_provider_says_that_the_person_signed_in_there() 
 }
 
 #[test]
-fn the_age_of_a_proof_is_measured_on_the_clock_of_the_provider() {
+fn a_proof_is_as_old_as_the_older_of_both_clocks_says() {
     let world = World::new();
     let now = NOON.secs();
-    for (clock, age) in [(-250, 0), (-250, 900), (60, 0), (60, 900)] {
+    for (clock, age, expected) in [(-250, 0, 250), (-250, 900, 1150), (60, 0, 0), (60, 900, 900)] {
         let iat = now + clock;
         let claims = json!({"email": BEN, "iat": iat, "exp": iat + 300, "auth_time": iat - age});
         let token = token_of(&world.sign_in(claims).unwrap());
         let proved_at = identity_of(&world.fixture.store, &token).unwrap().proved_at;
-        assert_eq!(proved_at, Some(NOON.minus_secs(age)), "{clock}");
+        assert_eq!(proved_at, Some(NOON.minus_secs(expected)), "{clock}");
     }
-    // Nor is who has signed in again refused by a clock that is behind, or let through by one that is ahead.
+    // Some write an `iat` of five minutes before, and the time of the proof as it was.
+    let early = json!({"email": BEN, "iat": now - 300, "exp": now + 300, "auth_time": now - 200});
+    let token = token_of(&world.sign_in(early).unwrap());
+    let proved_at = identity_of(&world.fixture.store, &token).unwrap().proved_at;
+    assert_eq!(proved_at, Some(NOON.minus_secs(200)));
+    // Nor is who was let through taken for somebody who has signed in again, whichever clock is ahead.
     for (clock, age, expected) in
-        [(-250, 0, true), (-250, 61, false), (60, 0, true), (60, 61, false)]
+        [(-250, 0, false), (-50, 0, true), (-250, 61, false), (60, 0, true), (60, 61, false)]
     {
         let iat = now + clock;
         world.says(json!({"email": BEN, "iat": iat, "exp": iat + 300, "auth_time": iat - age}));
