@@ -107,12 +107,9 @@ pub enum StreamWork {
 
 impl StreamWork {
     /// See [`Exchange::audited`].
-    ///
-    /// # Errors
-    /// 500 if a batch has panicked.
-    pub fn audited(&self) -> Result<ResourceRef> {
+    pub fn audited(&self) -> ResourceRef {
         match self {
-            StreamWork::Exchange(exchange, _) => Ok(exchange.audited()),
+            StreamWork::Exchange(exchange, _) => exchange.audited(),
             StreamWork::Batch { batch, .. } => batch.audited(),
         }
     }

@@ -35,7 +35,7 @@ pub use action::{
     Followed, HashAction, HashPlan, Offset, Piece, Readiness, TakenItem, TakenPage, WaitAction,
     WatchAction,
 };
-pub use batch::Batch;
+pub use batch::{Batch, BatchEnd};
 pub use calls::{Calls, KnownResults, Outcome, PendingCalls, Position, Search, Work, WorkResult};
 pub use common_params::OrgRequired;
 pub use exchange::{AnyExchange, Exchange, Heard, Prepared, PreparedBatch, StreamAction};

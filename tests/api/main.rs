@@ -31,6 +31,7 @@ mod changed_by;
 mod channels;
 mod clones;
 mod comparing;
+mod comparing_access;
 mod conditions;
 mod conventions;
 mod delegated;

@@ -43,7 +43,7 @@ fn a_version_is_tried_and_the_page_shows_what_the_model_says_and_what_it_took() 
     assert!(version.links().iter().any(|link| link.starts_with(TRY)), "{:?}", version.links());
     let page = ada.get(&format!("{TRY}?version=1.0.0"));
     page.shows("NAME").shows("None yet.");
-    let tried = ada.send(&page, TRY, &[("v.NAME", "Ada"), ("message", "Go")]);
+    let tried = ada.send(&page, TRY, &[("v.NAME", "Ada"), ("message", " Go ")]);
     assert_eq!(tried.status, 200);
     tried.shows("Good <b>morning</b>.").shows("31").shows("42").shows("no price of small");
     assert!(!tried.text.contains("<b>morning"), "it is no markup");

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::base::{Error, Result};
 use crate::store::{Admission, AdmissionLimits, Lane, Permit};
 
-/// How long one waits in all.
+/// How long one waits in all, and a batch.
 const WAIT: Duration = Duration::from_secs(10);
+const BATCH_WAIT: Duration = Duration::from_secs(30);
 
 /// Exchanges at a time: an eighth of the calls that the process makes. A person has some side by side, an
 /// organization not all; each ends within minutes.
@@ -40,8 +41,9 @@ const OF_SERVER: AdmissionLimits = AdmissionLimits {
 pub struct Exchanges {
     pub of_caller: Admission<Lane>,
     pub of_server: Admission<Lane>,
-    /// The longest wait for both.
+    /// The longest wait for both, and for those of a batch.
     wait: Duration,
+    batch_wait: Duration,
 }
 
 impl Default for Exchanges {
@@ -50,6 +52,7 @@ impl Default for Exchanges {
             of_caller: Admission::new(EXCHANGES),
             of_server: Admission::new(OF_SERVER),
             wait: WAIT,
+            batch_wait: BATCH_WAIT,
         }
     }
 }
@@ -65,6 +68,23 @@ impl Exchanges {
             Ok([of_caller, self.of_server.enter([server, caller[1]], 0).await?])
         };
         timeout(self.wait, both).await.unwrap_or_else(|_| Err((OF_SERVER.refusal)()))
+    }
+
+    /// The same for a batch, which has one of these slots instead of that of an exchange.
+    ///
+    /// # Errors
+    /// As [`Exchanges::enter`].
+    pub async fn enter_batch(
+        &self,
+        slots: &Admission<Lane>,
+        caller: [Lane; 2],
+        server: Lane,
+    ) -> Result<[Permit<Lane>; 2]> {
+        let until = Instant::now() + self.batch_wait;
+        // Each says what was waited for; the first one is bounded by its own wait.
+        let of_caller = slots.enter(caller, 0).await?;
+        let of_server = timeout_at(until, self.of_server.enter([server, caller[1]], 0)).await;
+        Ok([of_caller, of_server.unwrap_or_else(|_| Err((OF_SERVER.refusal)()))?])
     }
 }
 
@@ -103,6 +123,7 @@ mod tests {
             of_caller: for_hours(EXCHANGES),
             of_server: for_hours(OF_SERVER),
             wait: Duration::from_millis(50),
+            batch_wait: Duration::from_millis(50),
         };
         let mut held = Vec::new();
         for organization in 0..6 {
@@ -112,5 +133,10 @@ mod tests {
         let refused = timeout(Duration::from_secs(60), refused).await.expect("it does not wait on");
         assert_eq!(refused.err().unwrap().code(), "overloaded");
         assert_eq!(all.of_caller.figures().admitted, 6, "what it had of its own is free");
+        let slots = for_hours(EXCHANGES);
+        let refused = all.enter_batch(&slots, [[7; 16]; 2], [1; 16]);
+        let refused = timeout(Duration::from_secs(60), refused).await.expect("nor does a batch");
+        assert_eq!(refused.err().unwrap().code(), "overloaded");
+        assert_eq!(slots.figures().admitted, 0);
     }
 }

@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::audit::audit;
 use super::batch::{Asking, RunningBatch};
 use super::context::RequestContext;
 use crate::api::audit::{AuditOutcome, Audited};
+use crate::api::batch::BatchEnd;
 use crate::api::exchange::{AnyExchange, Heard, StreamAction, StreamWork};
 use crate::api::output::ResourceRef;
 use crate::api::request::Principal;
@@ -113,13 +115,12 @@ async fn begin(context: &RequestContext, action: StreamAction) -> Result<Receive
     let slots = match &work {
         StreamWork::Exchange(..) => executor.exchanges.enter(caller, server).await?,
         StreamWork::Batch { .. } => {
-            let of_caller = executor.long_call_slots.enter(caller, 0).await?;
-            [of_caller, executor.exchanges.of_server.enter([server, organization], 0).await?]
+            executor.exchanges.enter_batch(&executor.long_call_slots, caller, server).await?
         }
     };
     let (events, receiver) = channel(MAX_UNREAD);
     let running = Running { context: context.clone(), who, org };
-    running.log(work.audited()?).await?;
+    running.log(work.audited()).await?;
     tokio::spawn(running.run(work, slots, events));
     Ok(receiver)
 }
@@ -142,22 +143,18 @@ impl Running {
         let executor = self.context.executor.clone();
         let (stopped, ended) = tokio::select! {
             ended = self.work_over(&mut work, &events) => (false, ended),
-            () = events.closed() => (false, Ok(false)),
-            () = executor.stopped() => (true, Ok(false)),
+            () = events.closed() => (false, Ok(BatchEnd::Whole)),
+            () = executor.stopped() => (true, Ok(BatchEnd::Whole)),
         };
         // Others do not wait for a client that takes the end slowly.
         drop(slots);
         let audited = work.audited();
         let concluded = match ended {
-            Ok(is_late) => self.conclude(work, begun.elapsed(), is_late).await,
+            Ok(end) => self.conclude(work, begun.elapsed(), end).await,
             Err(error) => Err(error),
         };
         // The entry before it is there: what was answered counts.
-        let logged = match audited {
-            Ok(audited) => self.log(audited).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = logged {
+        if let Err(error) = self.log(audited).await {
             warn_unlogged(&error);
         }
         let last = match concluded {
@@ -170,35 +167,41 @@ impl Running {
         let _ = events.send_timeout(last, MAX_TEXT_STALL).await;
     }
 
-    /// Makes all calls; returns whether the time for those of a batch was up.
-    async fn work_over(&self, work: &mut StreamWork, events: &Sender<StreamEvent>) -> Result<bool> {
-        let executor = self.context.executor.clone();
-        let outside = executor.outside.clone().part_of(self.context.request.origin.trace);
+    /// Makes all calls; returns how far a batch went.
+    async fn work_over(
+        &self,
+        work: &mut StreamWork,
+        events: &Sender<StreamEvent>,
+    ) -> Result<BatchEnd> {
+        let context = self.context.clone();
+        let outside = context.executor.outside.clone().part_of(context.request.origin.trace);
         match work {
             StreamWork::Exchange(exchange, pauses) => {
                 exchange_over(&outside, *pauses, &mut **exchange, events).await;
-                Ok(false)
+                Ok(BatchEnd::Whole)
             }
             StreamWork::Batch { batch, time, event } => {
                 let deadline = Instant::now() + *time;
-                let (batch, work, org) = (batch.clone(), self.context.work, self.org);
-                let asking = Asking { batch, executor, outside, work, org, deadline };
-                batch_over(RunningBatch::new(asking), event, events).await?;
-                Ok(Instant::now() >= deadline)
+                let asking = Asking { batch: batch.clone(), context, outside, deadline };
+                batch_over(RunningBatch::new(asking), event, events).await
             }
         }
     }
 
     /// Returns the answer.
-    async fn conclude(&self, work: StreamWork, took: Duration, is_late: bool) -> Result<Vec<u8>> {
-        let hints = WorkHints { bytes: 0, ..self.context.work };
-        // The answers of a batch take some megabytes.
-        let hints = if matches!(work, StreamWork::Batch { .. }) { hints.costly() } else { hints };
-        let conclude = move |view: &View| match &work {
-            StreamWork::Exchange(exchange, _) => exchange.conclude(view, took),
-            StreamWork::Batch { batch, .. } => batch.conclude(is_late),
-        };
-        self.context.executor.store.read_in_turn(hints, self.org, None, conclude).await
+    async fn conclude(&self, work: StreamWork, took: Duration, end: BatchEnd) -> Result<Vec<u8>> {
+        match work {
+            StreamWork::Exchange(exchange, _) => {
+                let hints = WorkHints { bytes: 0, ..self.context.work };
+                let conclude = move |view: &View| exchange.conclude(view, took);
+                self.context.executor.store.read_in_turn(hints, self.org, None, conclude).await
+            }
+            // The answers take some megabytes. They were paid: no turn is waited for that may not come.
+            StreamWork::Batch { batch, .. } => {
+                let concluded = spawn_blocking(move || batch.conclude(end)).await;
+                concluded.map_err(Error::internal)?
+            }
+        }
     }
 
     /// Writes an audit entry that names this.
@@ -233,19 +236,20 @@ fn warn_unlogged(error: &Error) {
     }
 }
 
-/// Passes on what came of each thing of a batch, until all are done or the client takes nothing more.
+/// Passes on what came of each thing of a batch, until all are done or the client takes nothing more; returns
+/// how far it went.
 async fn batch_over(
     mut running: RunningBatch,
     event: &'static str,
     events: &Sender<StreamEvent>,
-) -> Result<()> {
+) -> Result<BatchEnd> {
     while let Some(done) = running.next().await? {
         let item = StreamEvent::Item(event, done);
         if !matches!(timeout(MAX_TEXT_STALL, events.send(item)).await, Ok(Ok(()))) {
-            return Ok(());
+            break;
         }
     }
-    Ok(())
+    Ok(running.end())
 }
 
 /// Makes the calls of an exchange until none is left, or the client takes nothing more. The time of the first

@@ -1,6 +1,6 @@
 //! Operations whose answer is what other servers say, passed on as it comes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 
@@ -43,7 +43,7 @@ where
         Action::Stream(StreamAction {
             prepare: Box::new(move |view, who| {
                 let PreparedBatch { batch, server, time } = prepare(view, &Req::new(&args, who))?;
-                let batch = Arc::new(Mutex::new(batch));
+                let batch = Arc::new(batch);
                 Ok((StreamWork::Batch { batch, time, event }, server))
             }),
         })

@@ -40,7 +40,7 @@ function keep() {
   }
   const message = form.elements.message.value.trim();
   const query = new URLSearchParams({ variables: JSON.stringify(values, null, 2), message });
-  if (`${query}`.length > 4000) return "";
+  if (`${query}`.length > Number(form.dataset.keepLength)) return "";
   const link = element("a", "button", ["Keep as an input"]);
   link.href = `${form.dataset.keep}?${query}`;
   return element("p", "actions", [link]);

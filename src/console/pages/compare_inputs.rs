@@ -87,7 +87,8 @@ struct Score {
 
 impl Comparison {
     /// Why a comparison may have stopped.
-    const STOPS: [&str; 4] = ["maxCost", "maxSeconds", "maxBytes", "providerFailed"];
+    const STOPS: [&str; 6] =
+        ["maxCost", "maxSeconds", "maxBytes", "providerFailed", "providerChanged", "serverBusy"];
 
     /// Why not all inputs were run; empty if they were.
     fn stop(&self) -> &'static str {
@@ -99,6 +100,8 @@ impl Comparison {
             "maxCost" => "It has cost what it may: the rest was not run.",
             "maxSeconds" => "The time was up: the rest was not answered.",
             "providerFailed" => "The LLM provider failed: the rest was not run.",
+            "providerChanged" => "The LLM provider was changed meanwhile: the rest was not run.",
+            "serverBusy" => "The server had too much to do: the rest was not run.",
             _ => "The texts and answers are too long: the rest was not run.",
         }
     }

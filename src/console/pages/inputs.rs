@@ -60,7 +60,7 @@ struct Expectation {
 const KEPT: [&str; 2] = ["variables", "message"];
 
 /// The longest link; what is longer is entered by hand.
-const MAX_LINK: usize = 4000;
+pub const MAX_LINK: usize = 4000;
 
 /// The page of a new input that is filled with what was tried; `None` if the link would be too long.
 pub fn keep(place: &Place, variables: &Map<String, Value>, message: &str) -> Option<String> {

@@ -116,7 +116,7 @@ async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Re
     }
     let of = |name: &str| if is_brought { String::new() } else { given(visit, name).into() };
     let may_keep = place.kind == "prompt" && visit.may(Method::Post, "/prompts/name/inputs");
-    let tried = || keep(&place, &visit.form.filled_variables(), visit.form.get("message"));
+    let tried = || keep(&place, &visit.form.filled_variables(), visit.form.get("message").trim());
     let page = TryPage {
         frame,
         keep: if may_keep && answer.is_some() { tried() } else { None },

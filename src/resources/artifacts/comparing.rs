@@ -2,6 +2,7 @@
 //! worse is told by what the inputs expect and by the judges of the registry's policies. Nothing is kept.
 
 use std::cmp::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -13,17 +14,18 @@ use super::label_history::audited_artifact;
 use super::prompts::variables_of;
 use super::trying::subject::{Subject, Tried, subject};
 use crate::api::{
-    Batch, Calls, Input, OrgSource, Output, PreparedBatch, Req, Resource, ResourceRef, Route, op,
+    Batch, BatchEnd, Calls, Input, OrgSource, Output, PreparedBatch, Principal, Req, Resource,
+    ResourceRef, Route, op,
 };
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{
-    BoundedList, Error, Id, Int, Issue, Prompt, Result, Slug, StringMap, Text, Usd, Version,
+    BoundedList, Error, Id, Int, Issue, Kind, Prompt, Result, Slug, StringMap, Text, Usd, Version,
 };
 use crate::resources::governance::{
-    self, CaseAnswer, CaseBatch, CaseResults, CaseRun, InputCase, Scorer, Stop,
+    self, CaseAnswer, CaseBatch, CaseResults, CaseRun, DoneCase, InputCase, Scorer, Stop,
 };
 use crate::resources::llm_providers::{self, LlmProvider};
-use crate::resources::registries;
+use crate::resources::registries::{self, Registry};
 use crate::store::View;
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -114,18 +116,18 @@ pub struct ComparedText {
     version: Option<Version>,
 }
 
-/// Whether the right answer is better than the left one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+/// Whether the right answer is better than the left one, in the order of what to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum InputChange {
-    /// More of what is expected is there.
-    Better,
     /// Less of what is expected is there.
     Worse,
-    /// As much is there.
-    Same,
     /// One of them was not run, or not answered or judged.
     Unknown,
+    /// More of what is expected is there.
+    Better,
+    /// As much is there.
+    Same,
 }
 
 /// What was answered to an input by both texts.
@@ -148,7 +150,8 @@ pub struct InputComparison {
     right: ComparedText,
     /// The LLM provider that answered.
     llm_provider_id: Id<LlmProvider>,
-    /// Each input, by name.
+    /// Each input: those that got worse first, then those of which it cannot be told, the better ones and the
+    /// others, each by name.
     inputs: Vec<ComparedInput>,
     /// How many got better.
     better: usize,
@@ -174,6 +177,7 @@ impl Output for InputComparison {
 
 /// What a comparison is made of.
 struct Prepared {
+    registry: Id<Registry>,
     sides: [Subject; 2],
     cases: Vec<InputCase>,
     provider: LlmProvider,
@@ -199,12 +203,30 @@ impl Prepared {
     fn texts(&self) -> [&str; 2] {
         self.sides.each_ref().map(|side| side.compiled.as_str())
     }
+
+    /// Whether all that are asked are asked where they were at the beginning, with the same keys.
+    fn is_current(&self, view: &View) -> Result<bool> {
+        for provider in self.scorers.iter().map(|scorer| &scorer.provider).chain([&self.provider]) {
+            if !provider.is_current(view)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 /// A comparison under way.
 struct Comparing {
     prepared: Prepared,
-    run: CaseBatch,
+    /// Locked while something is noted, not while texts are filled in.
+    run: Mutex<CaseBatch>,
+}
+
+impl Comparing {
+    /// Nothing is noted in part, so that a panic elsewhere leaves it whole.
+    fn run(&self) -> MutexGuard<'_, CaseBatch> {
+        self.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Says what is sent to which provider.
@@ -214,42 +236,69 @@ fn compare(view: &View, req: &Req<String, CompareRequest>) -> Result<PreparedBat
     let seconds = req.input.max_seconds.map_or(DEFAULT_SECS, |secs| secs.get().unsigned_abs());
     let server = *prepared.provider.id.bytes();
     let time = Duration::from_secs(seconds);
-    Ok(PreparedBatch { batch: Comparing { prepared, run }, server, time })
+    let batch = Comparing { prepared, run: Mutex::new(run) };
+    Ok(PreparedBatch { batch, server, time })
 }
 
 impl Batch for Comparing {
     type Item = ComparedInput;
     type Answer = InputComparison;
 
-    fn next(&mut self) -> Option<usize> {
-        self.run.begin()
+    fn next(&self) -> Option<usize> {
+        self.run().begin()
     }
 
     fn run(
-        &mut self,
+        &self,
         view: &View,
+        who: &Principal,
         index: usize,
         calls: &mut Calls,
     ) -> Result<Option<ComparedInput>> {
-        let Comparing { prepared, run } = self;
+        let prepared = &self.prepared;
+        let Principal::Caller(caller) = who else {
+            return Err(Error::internal("prompts are compared by callers"));
+        };
+        registries::require_usable(view, caller, &prepared.registry.to_string())?;
+        let is_current = prepared.is_current(view)?;
+        if !is_current {
+            // What was answered until now is kept.
+            calls.close();
+            self.run().end(Stop::Changed);
+        }
         let case = &prepared.cases[index];
-        let (how, texts) = (prepared.how(), prepared.texts());
-        let answers = run.run(view, &how, (index, case), &texts, calls)?;
-        Ok(answers.map(|answers| compared(case.name.clone(), Some(answers.to_vec()))))
+        let name = case.name.clone();
+        match DoneCase::ask(view, &prepared.how(), case, &prepared.texts(), calls) {
+            Ok(Some(done)) => {
+                let row = compared(name, Some(done.answers.clone()));
+                self.run().keep(index, done);
+                Ok(Some(row))
+            }
+            Ok(None) if is_current => Ok(None),
+            Ok(None) => Ok(Some(compared(name, None))),
+            // It is more than may be sent for one input.
+            Err(error) if error.kind() == Kind::Conflict => {
+                self.run().end(Stop::Bytes);
+                Ok(Some(compared(name, None)))
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    fn conclude(&self, is_late: bool) -> Result<InputComparison> {
-        Ok(comparison(&self.prepared, self.run.results(is_late)))
+    fn conclude(&self, end: BatchEnd) -> Result<InputComparison> {
+        let results = self.run().results(end);
+        Ok(comparison(&self.prepared, results))
     }
 
     /// The prompt, both texts, the provider, and how many inputs were answered; never a text.
     fn audited(&self) -> ResourceRef {
         let Prepared { sides, cases, provider, artifact, .. } = &self.prepared;
         let [left, right] = sides.each_ref().map(|side| &side.name);
-        let (done, all, provider) = (self.run.done(), cases.len(), provider.audited());
-        let end = match self.run.is_to_begin() {
-            true => ", to begin".to_string(),
-            false => format!(", {done} of {all} inputs"),
+        let (run, all, provider) = (self.run(), cases.len(), provider.audited());
+        let end = if run.is_to_begin() {
+            ", to begin".to_string()
+        } else {
+            format!(", {} of {all} inputs", run.answered())
         };
         artifact.clone().with_detail(format!("{left} and {right} on inputs, {provider}{end}"))
     }
@@ -282,7 +331,8 @@ fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
     let model = input.model.as_deref().map(String::from);
     let max_usd = input.max_cost_usd.map_or(DEFAULT_USD, Usd::get);
     let artifact = audited_artifact(&registry, &of);
-    Ok(Prepared { sides, cases, provider, model, values, scorers, max_usd, artifact })
+    let registry = registry.id;
+    Ok(Prepared { registry, sides, cases, provider, model, values, scorers, max_usd, artifact })
 }
 
 /// The inputs of these names, or all.
@@ -312,12 +362,14 @@ fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
     let side =
         |side: &Subject| ComparedText { name: side.name.clone(), version: side.version.clone() };
     let [left, right] = prepared.sides.each_ref().map(side);
-    let inputs: Vec<ComparedInput> = prepared
+    let mut inputs: Vec<ComparedInput> = prepared
         .cases
         .iter()
         .zip(results.answers)
         .map(|(case, answers)| compared(case.name.clone(), answers))
         .collect();
+    // Whoever takes the beginning alone learns what matters.
+    inputs.sort_by_key(|one| one.change);
     let count = |wanted: InputChange| inputs.iter().filter(|one| one.change == wanted).count();
     InputComparison {
         better: count(InputChange::Better),

@@ -137,6 +137,12 @@ pub enum Stop {
     /// The provider failed for each of ten inputs.
     #[serde(rename = "providerFailed")]
     Failures,
+    /// The LLM provider, or that of a judge, was changed or deleted meanwhile.
+    #[serde(rename = "providerChanged")]
+    Changed,
+    /// The server had too much to do to go on.
+    #[serde(rename = "serverBusy")]
+    Busy,
 }
 
 /// What came of a run.

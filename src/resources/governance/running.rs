@@ -3,7 +3,7 @@
 
 use super::asking::{Asking, Filled, MAX_ALL_BYTES, Tally, fill, rendered, too_large};
 use super::cases::{CaseAnswer, CaseResults, CaseRun, InputCase, Stop};
-use crate::api::Calls;
+use crate::api::{BatchEnd, Calls};
 use crate::base::Result;
 use crate::store::View;
 
@@ -92,10 +92,35 @@ pub struct CaseBatch {
     stop: Option<Stop>,
 }
 
-struct DoneCase {
-    answers: Vec<CaseAnswer>,
+/// What came of an input.
+pub struct DoneCase {
+    pub answers: Vec<CaseAnswer>,
     usd: f64,
     bytes: usize,
+}
+
+impl DoneCase {
+    /// Asks about an input; `None` while answers are missing.
+    ///
+    /// # Errors
+    /// 409 if more would be sent than may be; 500 if the key of a provider cannot be read.
+    pub fn ask(
+        view: &View,
+        how: &CaseRun,
+        case: &InputCase,
+        texts: &[&str],
+        calls: &mut Calls,
+    ) -> Result<Option<Self>> {
+        let filled: Vec<Filled> = texts.iter().map(|text| rendered(how, case, text)).collect();
+        let mut asking = Asking { view, how, calls, tally: Tally::default() };
+        let answers = asking.answers(case, &filled)?;
+        let (usd, bytes) = (asking.tally.usd, asking.calls.bytes());
+        if asking.calls.is_too_much() {
+            return Err(too_large());
+        }
+        let answers = answers.filter(|_| !calls.has_pending());
+        Ok(answers.map(|answers| DoneCase { answers, usd, bytes }))
+    }
 }
 
 impl CaseBatch {
@@ -125,32 +150,18 @@ impl CaseBatch {
         Some(self.begun - 1)
     }
 
-    /// Asks about an input; `None` while answers are missing. The same input may be run again.
-    ///
-    /// # Errors
-    /// 409 if judges are sent too much; 500 if the key of a provider cannot be read.
-    pub fn run(
-        &mut self,
-        view: &View,
-        how: &CaseRun,
-        (index, case): (usize, &InputCase),
-        texts: &[&str],
-        calls: &mut Calls,
-    ) -> Result<Option<&[CaseAnswer]>> {
-        let filled: Vec<Filled> = texts.iter().map(|text| rendered(how, case, text)).collect();
-        let mut asking = Asking { view, how, calls, tally: Tally::default() };
-        let answers = asking.answers(case, &filled)?;
-        let (usd, bytes) = (asking.tally.usd, asking.calls.bytes());
-        if asking.calls.is_too_much() {
-            return Err(too_large());
-        }
-        let Some(answers) = answers.filter(|_| !calls.has_pending()) else { return Ok(None) };
+    /// Keeps what came of an input; of one that was run again, what came of it last.
+    pub fn keep(&mut self, index: usize, done: DoneCase) {
         if self.done[index].is_none() {
-            let has_failed = answers.iter().all(|answer| answer.has_failed);
+            let has_failed = done.answers.iter().all(|answer| answer.has_failed);
             self.failed = if has_failed { self.failed + 1 } else { 0 };
         }
-        let done = self.done[index].insert(DoneCase { answers, usd, bytes });
-        Ok(Some(&done.answers))
+        self.done[index] = Some(done);
+    }
+
+    /// Begins with no further input, for this reason if there was none before.
+    pub fn end(&mut self, stop: Stop) {
+        self.stop.get_or_insert(stop);
     }
 
     /// Whether no input was asked about yet.
@@ -158,19 +169,24 @@ impl CaseBatch {
         self.begun == 0
     }
 
-    /// How many inputs were answered.
-    pub fn done(&self) -> usize {
-        self.done.iter().flatten().count()
+    /// How many inputs were answered, by all texts.
+    pub fn answered(&self) -> usize {
+        let has_all = |done: &&DoneCase| done.answers.iter().all(|answer| answer.error.is_none());
+        self.done.iter().flatten().filter(has_all).count()
     }
 
     fn usd(&self) -> f64 {
         self.done.iter().flatten().map(|done| done.usd).sum()
     }
 
-    /// What came of it until now; `is_late` if the time was up.
-    pub fn results(&self, is_late: bool) -> CaseResults {
+    /// What came of it until now.
+    pub fn results(&self, end: BatchEnd) -> CaseResults {
         let answers = self.done.iter().map(|done| Some(done.as_ref()?.answers.clone())).collect();
-        let late = is_late.then_some(Stop::Seconds);
-        CaseResults { answers, cost_usd: self.usd(), stop: late.or(self.stop) }
+        let stop = match end {
+            BatchEnd::Whole => self.stop,
+            BatchEnd::Late => Some(Stop::Seconds),
+            BatchEnd::Refused => Some(Stop::Busy),
+        };
+        CaseResults { answers, cost_usd: self.usd(), stop }
     }
 }

@@ -119,6 +119,16 @@ impl LlmProvider {
         own.or_else(|| self.provider.default_model()).map(Into::into)
     }
 
+    /// Whether it is still there, and its calls go where they went, with the same key and settings.
+    ///
+    /// # Errors
+    /// 500 if it cannot be read.
+    pub fn is_current(&self, view: &View) -> Result<bool> {
+        let called = |of: &Self| (of.base_url.clone(), of.key.clone(), of.config.clone());
+        let stored = view.get::<LlmProvider>(&self.id)?;
+        Ok(stored.is_some_and(|stored| called(&stored) == called(self)))
+    }
+
     /// How the audit log names it: what was sent to it, and what it answered, is not there.
     pub fn audited(&self) -> String {
         format!("LLM provider {} ({})", self.name, self.id)

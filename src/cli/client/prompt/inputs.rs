@@ -16,8 +16,9 @@ use crate::cli::client::table::Table;
 use crate::cli::failure::Failure;
 use crate::cli::output;
 
-/// A request may take longer than the answers, for its own work.
-const MARGIN_SECS: u64 = 30;
+/// A request may take longer than the answers: it waits half a minute for its turn and for its slots each, and
+/// ten seconds to keep the last answers.
+const MARGIN_SECS: u64 = 75;
 
 /// List the inputs of a prompt
 #[derive(Args)]
@@ -250,6 +251,8 @@ fn summary(compared: &Value) -> String {
         Some("maxCost") => "; stopped: it has cost what it may (--max-cost)",
         Some("maxSeconds") => "; stopped: the time was up (--max-seconds)",
         Some("providerFailed") => "; stopped: the LLM provider failed",
+        Some("providerChanged") => "; stopped: the LLM provider was changed meanwhile",
+        Some("serverBusy") => "; stopped: the server had too much to do",
         Some(_) => "; stopped: the texts and answers are too long",
         None => "",
     };

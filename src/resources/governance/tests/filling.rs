@@ -4,6 +4,7 @@ use super::super::asking::fill;
 use super::super::cases::{CaseRun, InputCase};
 use super::super::running::CaseBatch;
 use super::*;
+use crate::api::BatchEnd;
 use crate::base::{Slug, StringMap};
 
 /// So many inputs, without values.
@@ -49,9 +50,9 @@ fn inputs_begin_one_by_one_until_there_is_no_other() {
     let mut batch = fixture.store.read_now(fixture.org, begin).unwrap();
     assert!(batch.is_to_begin());
     assert_eq!([batch.begin(), batch.begin(), batch.begin()], [Some(0), Some(1), None]);
-    assert_eq!(batch.results(true).stop, Some(Stop::Seconds));
+    assert_eq!(batch.results(BatchEnd::Late).stop, Some(Stop::Seconds));
     assert_eq!(
-        batch.results(false),
+        batch.results(BatchEnd::Whole),
         CaseResults { answers: vec![None, None], ..CaseResults::default() }
     );
 }
