@@ -109,7 +109,7 @@ fn a_public_list_is_counted_for_those_with_a_credential_alone() {
     let acme = Fixture::new();
     let public = json!({"slug": "open", "name": "Open", "visibility": "public"});
     acme.owner.post("/registries", public).ok();
-    let list = "/registries/artifacts?registryRef=acme/open";
+    let list = &format!("/registries/artifacts?registryRef={}/open", acme.slug);
     let client = &acme.anonymous;
     client.get(list).ok();
     client.get(&format!("{list}&reversed=true&total=false")).ok();

@@ -69,7 +69,7 @@ fn a_key_whose_maker_has_left_is_refused_until_an_admin_takes_it_over() {
     let key = json!({"name": "CI", "serviceAccountId": account});
     let key = grace.post("/api-keys", key).ok();
     let with_key = server.anonymous().with_key(key["key"].as_str().unwrap());
-    let status = || with_key.ask("GET", "/registries?limit=1").send().status;
+    let status = || with_key.get("/registries?limit=1").status;
     assert_eq!(status(), 200);
     let members = api.get("/organizations/members").items();
     let found = members.iter().find(|member| member["email"] == "grace@acme.test").unwrap();

@@ -15,8 +15,11 @@ pub fn operations(server: &Running, words: &str) {
     let key = json!({"name": words, "serviceAccountId": account, "access": scopes,
         "expiresInDays": 3});
     api.post("/api-keys", key).ok();
+    // Two, so that one who deploys is never the only one, also where nobody approves their own.
+    let ben = api.get("/organizations/members?email=ben@acme.test").items().remove(0);
+    let approvers = [&api.get("/auth/session").ok()["user"]["id"], &ben["userId"]];
     let environment = json!({"slug": "vault", "name": words, "access": "restricted",
-        "approvals": {"approverIds": [api.get("/auth/session").ok()["user"]["id"]]}});
+        "approvals": {"approverIds": approvers, "minApprovals": 1}});
     let environment = api.post("/environments", environment).id();
     let below = |kind: &str, name: &str| format!("/environments/{environment}/{kind}/{name}");
     api.put(&below("variables", "NAME"), json!({"value": words})).ok();

@@ -228,7 +228,7 @@ fn compare(server: &Running, browser: &Browser) {
     browser.click(&format!("#f-llmProviderId option[value='{provider}']"));
     browser.click("main button.primary");
     browser.shows("0 worse, ");
-    browser.click("#s-compared ~ table summary");
+    browser.click("main table summary");
 }
 
 /// Shows what has changed since a form was opened.

@@ -179,6 +179,7 @@ fn sample(tool: &Value) -> Value {
         arguments[name] = match (schema["type"].as_str(), name) {
             (Some("array"), _) => json!([unknown_id()]),
             (_, "registryRef") => json!("main"),
+            (_, "left" | "right") => json!({"version": "1.0.0"}),
             (_, name) if name.ends_with("Id") => json!(unknown_id()),
             _ => json!("a"),
         };
