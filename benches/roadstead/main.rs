@@ -27,6 +27,9 @@ mod activity;
 mod agent_index;
 mod audit;
 mod backup;
+#[allow(dead_code)] // Tests ask what was called.
+#[path = "../../tests/client/calls.rs"]
+mod calls;
 mod client;
 mod commits;
 mod console;

@@ -230,7 +230,7 @@ impl Frame {
 
     /// The path of the next page of a list: this one with its filters, from a cursor on.
     pub fn next_page(&self, cursor: &str) -> String {
-        self.from_on("cursor", cursor)
+        self.with_parameter("cursor", cursor)
     }
 
     /// Whether the list of the page is in the opposite order.
@@ -253,7 +253,7 @@ impl Frame {
 
     /// This page with its filters, from an offset on.
     pub fn page_at(&self, offset: impl std::fmt::Display) -> String {
-        self.from_on("offset", &offset.to_string())
+        self.with_parameter("offset", &offset.to_string())
     }
 
     /// Whether the list of the page is shown from its beginning on.
@@ -263,11 +263,11 @@ impl Frame {
 
     /// This page with its list counted.
     pub fn counted(&self) -> String {
-        self.from_on(TOTAL.0, TOTAL.1)
+        self.with_parameter(TOTAL.0, TOTAL.1)
     }
 
     /// This page with its filters, and this parameter. Another page of a list is not counted for that.
-    fn from_on(&self, parameter: &str, value: &str) -> String {
+    fn with_parameter(&self, parameter: &str, value: &str) -> String {
         let is_filter = |(name, value): &(&str, &str)| {
             ![parameter, TOTAL.0].contains(name) && !value.is_empty()
         };

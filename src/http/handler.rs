@@ -176,7 +176,7 @@ async fn handle(
     let is_stream = route.operation.shape.streams() && wants_stream(headers);
     // A stream holds its request for hours: what it needs no more is not kept.
     let signed = head.uri.path_and_query().filter(|_| route.policy.is_signed());
-    let kept = !is_stream || route.has_tag();
+    let kept = Some(headers).filter(|_| !is_stream || route.has_tag());
     let mut request = Request {
         route: route.clone(),
         reading: reading.cloned(),
@@ -185,7 +185,7 @@ async fn handle(
         query: head.uri.query().unwrap_or_default().into(),
         arguments: Arguments::Query,
         credential: raw_credential(headers),
-        preconditions: kept.then(|| preconditions(headers)).unwrap_or_default(),
+        preconditions: kept.map(preconditions).unwrap_or_default(),
         idempotency_key: None,
         is_lenient: is_lenient(headers),
         wants_text: route.operation.has_text && wants_text(headers),

@@ -105,9 +105,8 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let place = tempfile::tempdir().unwrap();
     let secret = secret_file(place.path());
     let ca = fixture("ca.pem");
-    let own = format!(
-        "name=real,issuer={issuer},client-id=roadstead,secret-file={secret},sign-out=yes"
-    );
+    let own =
+        format!("name=real,issuer={issuer},client-id=roadstead,secret-file={secret},sign-out=yes");
     let flags = ["--oidc", &own, "--ca-file", &ca, "--allow-private-network", "127.0.0.1"];
     let acme = Acme::start(&flags);
     // Links have the host that requests name.

@@ -37,7 +37,10 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The turn of an operation, if it has one. The run that asks for nothing more ends it before it is
 /// committed: the next ones need not wait for the disk, and are committed together.
 #[derive(Clone, Default)]
-pub struct Turn(Arc<Mutex<Option<(Lane, Permit<Lane>)>>>);
+pub struct Turn(Arc<Mutex<Option<HeldTurn>>>);
+
+/// Whose turn it is, and what holds it.
+type HeldTurn = (Lane, Permit<Lane>);
 
 impl Turn {
     fn held(&self) -> MutexGuard<'_, Option<(Lane, Permit<Lane>)>> {

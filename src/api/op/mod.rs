@@ -191,7 +191,9 @@ pub fn walk<P: PathParams, I: Input + JsonSchema, O: Output>(
 /// Requires a credential: what counts a list reads more of it than a page.
 fn require_known(who: &Principal) -> Result<()> {
     if matches!(who, Principal::Anonymous) {
-        return Err(Error::unauthenticated("`total` needs a credential: leave it out, or send one"));
+        return Err(Error::unauthenticated(
+            "`total` needs a credential: leave it out, or send one",
+        ));
     }
     Ok(())
 }

@@ -141,7 +141,7 @@ mod tests {
                     ends.push(read.drain(..end).count());
                 }
             }
-            assert_eq!((ends, read.len()), (vec![19, 19], 0), "{size}");
+            assert_eq!((ends, read.len()), (vec![18, 18], 0), "{size}");
         }
     }
 }

@@ -85,7 +85,7 @@ mod tests {
             assert_eq!(workflow["key"], name);
             assert_eq!(workflow["labelKey"], format!("workflows.{name}.label"));
             assert_eq!(workflow["descriptionKey"], format!("workflows.{name}.description"));
-            assert_eq!(workflow["eventTypes"].as_array().unwrap().len(), 39);
+            assert_eq!(workflow["eventTypes"].as_array().unwrap().len(), 40);
         }
         assert_eq!((page.items.len(), page.next), (6, None));
     }

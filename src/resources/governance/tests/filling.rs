@@ -27,15 +27,16 @@ fn how<'a>(provider: &'a LlmProvider, values: &'a StringMap) -> CaseRun<'a> {
     CaseRun { provider, model: None, values, scorers: &[], max_usd: 1.0 }
 }
 
-#[tokio::test]
-async fn long_texts_are_filled_in_where_nobody_waits_for_it() {
+#[test]
+fn long_texts_are_filled_in_where_nobody_waits_for_it() {
     let fixture = Fixture::new();
     let (provider, values) = (provider(&fixture), StringMap::new());
     let text = "x".repeat(64 * 1024);
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
     for (count, is_light) in [(3, true), (50, false)] {
         let cases = inputs(count);
         let run = |view: &View| fill(view, &how(&provider, &values), &cases, &[&text], |_| {});
-        let light = fixture.store.read_light(fixture.org, None, run).await;
+        let light = runtime.block_on(fixture.store.read_light(fixture.org, None, run));
         assert_eq!(light.is_some(), is_light, "{count}");
         fixture.store.read_now(fixture.org, run).unwrap();
     }

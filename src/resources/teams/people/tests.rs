@@ -6,8 +6,8 @@ use super::*;
 use crate::api::Principal;
 use crate::auth::Role;
 use crate::base::Email;
-use crate::resources::teams::{manage, tasks};
 use crate::resources::teams::testing::{add_agent, code, events, repeat, task, team};
+use crate::resources::teams::{manage, tasks};
 use crate::resources::testing::{Fixture, user};
 
 fn patch(fixture: &Fixture, task: &Task, body: Value) -> Result<Task> {
