@@ -73,9 +73,16 @@ mod tests {
             let attribute =
                 attribute.map(|(name, _)| name.rsplit([' ', '\n']).next().unwrap_or(""));
             let is_field = match attribute {
-                Some(name) => {
-                    ["value", "name", "data-copy", "data-value", "data-choose"].contains(&name)
-                }
+                Some(name) => [
+                    "value",
+                    "name",
+                    "data-at",
+                    "data-copy",
+                    "data-value",
+                    "data-choose",
+                    "data-more",
+                ]
+                .contains(&name),
                 None => before
                     .rfind("<textarea")
                     .is_some_and(|at| !before[at..].contains("</") && before.ends_with(">\n")),

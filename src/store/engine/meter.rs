@@ -70,4 +70,8 @@ impl Reader for Meter<'_> {
     fn access_version(&self) -> Option<u64> {
         self.reader.access_version()
     }
+
+    fn charge_read(&self, bytes: usize) -> Result<()> {
+        self.charge(bytes)
+    }
 }
