@@ -114,8 +114,9 @@ fn the_tour_can_be_pasted() {
     assert!(answers.iter().any(is_listed), "{said}");
     let imported = json!({
         "imported": [
-            {"name": "greeting", "artifactName": "greeting", "version": "2.0.0"},
-            {"name": "greeting", "artifactName": "greeting-first", "version": "1.0.0"},
+            {"name": "greeting", "artifactName": "greeting", "version": "2.0.0", "notes": []},
+            {"name": "greeting", "artifactName": "greeting-first", "version": "1.0.0",
+                "notes": []},
         ],
         "failed": [],
     });
