@@ -19,18 +19,19 @@ pub async fn flush(executor: Arc<Executor>, mut stopping: watch::Receiver<bool>)
             _ = stopping.wait_for(|stopping| *stopping) => last = true,
         }
         executor.coordination.evict_idle();
-        flush_key_usage(&executor).await;
-        flush_session_usage(&executor).await;
+        // The last time, whatever there is.
+        while flush_key_usage(&executor).await && last {}
+        while flush_session_usage(&executor).await && last {}
         flush_answer_sums(&executor).await;
         executor.store.record_rest_of_erasures().await;
     }
 }
 
-/// Writes the last uses of keys.
-async fn flush_key_usage(executor: &Executor) {
+/// Writes some of the last uses of keys; returns whether there may be more, and they can be written.
+async fn flush_key_usage(executor: &Executor) -> bool {
     let due = executor.key_usage.due();
     if due.is_empty() {
-        return;
+        return false;
     }
     let uses: Vec<_> = due.iter().map(|(key, at, ())| (*key, *at)).collect();
     let written =
@@ -38,14 +39,16 @@ async fn flush_key_usage(executor: &Executor) {
     if let Err(error) = written.await {
         executor.key_usage.restore(&due);
         tracing::warn!(%error, "the last uses of keys could not be written");
+        return false;
     }
+    true
 }
 
-/// Writes the last uses of sessions.
-async fn flush_session_usage(executor: &Executor) {
+/// Writes some of the last uses of sessions; returns whether there may be more, and they can be written.
+async fn flush_session_usage(executor: &Executor) -> bool {
     let due = executor.session_usage.due();
     if due.is_empty() {
-        return;
+        return false;
     }
     let uses = due.clone();
     let written =
@@ -53,7 +56,9 @@ async fn flush_session_usage(executor: &Executor) {
     if let Err(error) = written.await {
         executor.session_usage.restore(&due);
         tracing::warn!(%error, "the last uses of sessions could not be written");
+        return false;
     }
+    true
 }
 
 /// Writes the sums of the answers stored for repeated requests.

@@ -246,8 +246,8 @@ struct Known {
     certified: Option<Option<String>>,
     /// The name of this machine.
     machine: Option<String>,
-    /// The address by which this machine reaches others.
-    address: Option<IpAddr>,
+    /// How the address by which this machine reaches others is found: nobody asks where it says nothing new.
+    address: Option<fn() -> Option<IpAddr>>,
     /// Whether this is a container, whose name and address nobody else knows.
     is_container: bool,
 }
@@ -263,7 +263,7 @@ pub(super) fn from_elsewhere(
     let known = Known {
         certified: tls.map(OwnTls::host),
         machine: machine::name().and_then(|name| usable(&name)),
-        address: own_address(),
+        address: Some(own_address),
         is_container: is_container.into_iter().any(|file| std::path::Path::new(file).exists()),
     };
     elsewhere(addresses, public_url, known)
@@ -290,7 +290,7 @@ fn elsewhere(
         None => match machine.clone().filter(is_usable).filter(|_| !is_container) {
             Some(name) => name,
             None => {
-                let address = address.filter(|_| !is_container)?;
+                let address = address.filter(|_| !is_container)?()?;
                 let url = format!("{scheme}://{}", SocketAddr::new(address, port));
                 return Some(Elsewhere { url, remark: hint.into() });
             }
@@ -310,6 +310,8 @@ fn elsewhere(
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
@@ -338,8 +340,12 @@ mod tests {
         let public = public.map(|url| HttpUrl::parse(url).unwrap());
         let certified = certified.map(|host| host.map(str::to_string));
         let machine = machine.map(str::to_string);
-        let address_here = Some("10.0.0.7".parse().unwrap());
-        let known = Known { certified, machine, address: address_here, is_container };
+        let known = Known {
+            certified,
+            machine,
+            address: Some(|| Some(Ipv4Addr::new(10, 0, 0, 7).into())),
+            is_container,
+        };
         let addresses = ["127.0.0.1:1", address].map(|address| address.parse().unwrap());
         let found = elsewhere(&addresses, public.as_ref(), known);
         found.map(|Elsewhere { url, remark }| format!("{url}{remark}"))

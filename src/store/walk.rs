@@ -175,6 +175,13 @@ mod tests {
         };
         let total = store.read(org(1), move |view| counted(view, list)).await.unwrap();
         assert_eq!(total, Total { count: 0, is_exact: false });
+        // Nor is anything counted after it.
+        let list = |view: &View, part: &PageRequest| {
+            assert!(view.get::<Note>(&2).is_err());
+            view.page(ListSource::<Note>::TABLE, &(), Order::Ascending, part, |_| true).map(drop)
+        };
+        let total = store.read(org(1), move |view| counted(view, list)).await.unwrap();
+        assert_eq!(total, Total { count: 0, is_exact: false });
         assert!(store.read(org(2), move |view| counted(view, all)).await.unwrap().is_exact);
     }
 }

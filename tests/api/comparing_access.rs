@@ -44,7 +44,11 @@ impl Begun {
 
     /// Has `who` compare, and changes something once the first input is asked about; the events.
     fn changed(&self, who: &Caller, change: impl FnOnce()) -> Connection {
-        let fields = json!({"left": {}, "right": {}, "llmProviderId": self.provider});
+        self.changed_with(who, json!({"left": {}, "right": {}}), change)
+    }
+
+    fn changed_with(&self, who: &Caller, mut fields: Value, change: impl FnOnce()) -> Connection {
+        fields["llmProviderId"] = json!(self.provider);
         let ask = who.ask("POST", "/prompts/p/compare").with("Accept", "text/event-stream");
         let mut stream = Connection::open(self.acme.address).unwrap();
         stream.write(&ask.org_json(body(&self.acme, fields)).to_bytes()).unwrap();
@@ -88,6 +92,23 @@ fn a_comparison_ends_with_the_error_when_the_registry_is_restricted() {
     let all = Begun::with_inputs();
     let stream = all.changed(&all.acme.member, || {
         all.acme.owner.patch("/registries/main", json!({"access": "restricted"})).ok();
+    });
+    let Begun { model, go, .. } = all;
+    drop(go);
+    let text = rest(stream);
+    assert!(text.contains("event: error\n") && !text.contains("event: done\n"), "{text}");
+    assert!(model.arrived().len() <= 4, "no further input is asked about");
+}
+
+#[test]
+fn a_comparison_ends_with_the_error_when_the_environment_of_its_values_is_restricted() {
+    let all = Begun::with_inputs();
+    let environment = json!({"slug": "prod", "name": "Prod"});
+    let environment = all.acme.owner.post("/environments", environment).id();
+    let fields = json!({"left": {}, "right": {}, "environment": "prod"});
+    let stream = all.changed_with(&all.acme.member, fields, || {
+        let restricted = json!({"access": "restricted"});
+        all.acme.owner.patch(&format!("/environments/{environment}"), restricted).ok();
     });
     let Begun { model, go, .. } = all;
     drop(go);

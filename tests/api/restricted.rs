@@ -357,6 +357,10 @@ fn no_list_or_count_changes_for_a_member_without_the_grant() {
     let member = &acme.member;
     let usage = |caller: &Caller| caller.get("/environments/variables/OPEN/usage").likeness();
     open_deployment(&acme);
+    // It is written within seconds, and again after minutes.
+    eventually("the use of the session is listed", || {
+        member.get("/auth/sessions").items()[0]["lastUse"].is_object().then_some(())
+    });
     let (before, used) = (reads(member), usage(member));
     let mut vault = Vault::make(&acme, &open);
     vault.deploy(&acme);

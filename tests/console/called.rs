@@ -37,13 +37,13 @@ const BY_OTHER_TESTS: &[(&str, &[&str])] = &[
         &[
             "POST /auth/providers/begin",
             "POST /auth/providers/finish",
-            "POST /auth/providers/end",
             "POST /auth/links",
             "DELETE /auth/links/{linkId}",
         ],
     ),
-    ("provider_sign_out.rs", &["POST /auth/providers/sign-out"]),
-    ("prompts.rs", &["POST /prompt-providers/{id}/import", "DELETE /registries/artifacts/labels"]),
+    ("importing.rs", &["POST /prompt-providers/{id}/import"]),
+    ("provider_sign_out.rs", &["POST /auth/providers/end", "POST /auth/providers/sign-out"]),
+    ("prompts.rs", &["DELETE /registries/artifacts/labels"]),
     (
         "second_factor.rs",
         &[

@@ -58,18 +58,22 @@ fn versions_are_compared_and_what_got_worse_is_shown() {
 }
 
 #[test]
-fn the_script_is_answered_as_it_comes() {
+fn the_script_is_answered_with_each_input_and_the_whole() {
     let model = echo();
     let server = server(&model);
     let ada = server.signed_in("ada@acme.test");
     let page = ada.get(COMPARE);
     let fields = [("left", "1.0.0"), ("right", "1.1.0"), ("stream", "yes")];
-    for (fields, expected) in
-        [(&fields[..], "text/event-stream"), (&fields[..2], "text/html; charset=utf-8")]
-    {
-        let answer = ada.send(&page, COMPARE, fields).reply;
-        assert_eq!(answer.header("content-type"), Some(expected));
-    }
+    let none = ada.send(&page, COMPARE, &fields);
+    assert_eq!(none.reply.header("content-type"), Some("text/event-stream"));
+    assert!(none.text.starts_with("event: error\n"), "{}", none.text);
+    input(&server, "first");
+    input(&server, "second");
+    let compared = ada.send(&page, COMPARE, &fields);
+    assert_eq!(compared.text.matches("event: input\n").count(), 2, "{}", compared.text);
+    assert_eq!(compared.text.matches("event: done\n").count(), 1, "{}", compared.text);
+    let plain = ada.send(&page, COMPARE, &fields[..2]);
+    assert_eq!(plain.reply.header("content-type"), Some("text/html; charset=utf-8"));
 }
 
 #[test]

@@ -30,6 +30,7 @@ mod following;
 mod forms;
 mod guarded;
 mod html;
+mod importing;
 mod journeys;
 mod keyboard;
 mod labels;

@@ -125,6 +125,8 @@ fn the_script_is_answered_with_events() {
     model.next();
     let refused = ada.send(&page, TRY, &[("stream", "yes"), ("version", "9.0.0")]);
     assert_eq!(refused.reply.header("content-type"), Some("text/event-stream"));
+    let said = &refused.text;
+    assert!(said.starts_with("event: error\n") && said.contains("not_found"), "{said}");
     assert!(model.is_idle());
 }
 

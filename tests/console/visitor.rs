@@ -269,7 +269,13 @@ impl Visitor {
         let mut connection = Connection::open(self.address).unwrap();
         // The server may answer, and close, before it has read everything.
         let _ = connection.write(&[format!("{head}\r\n").as_bytes(), body].concat());
-        let reply = connection.reply(method == "HEAD").unwrap();
+        let mut reply = connection.reply(method == "HEAD").unwrap();
+        // An answer as it comes, which ends; what is listened to does not.
+        if method == "POST" && reply.header("transfer-encoding") == Some("chunked") {
+            while let Some(chunk) = Some(connection.chunk().unwrap()).filter(|it| !it.is_empty()) {
+                reply.body.extend(chunk.into_bytes());
+            }
+        }
         for (name, value) in &reply.headers {
             if name == "set-cookie" {
                 self.keep(value);

@@ -236,8 +236,8 @@ fn warn_unlogged(error: &Error) {
     }
 }
 
-/// Passes on what came of each thing of a batch, until all are done or the client takes nothing more; returns
-/// how far it went.
+/// Passes on what came of each thing of a batch, until all are done or the client takes nothing more, which is
+/// as if the time were up; returns how far it went.
 async fn batch_over(
     mut running: RunningBatch,
     event: &'static str,
@@ -246,7 +246,7 @@ async fn batch_over(
     while let Some(done) = running.next().await? {
         let item = StreamEvent::Item(event, done);
         if !matches!(timeout(MAX_TEXT_STALL, events.send(item)).await, Ok(Ok(()))) {
-            break;
+            return Ok(BatchEnd::Late);
         }
     }
     Ok(running.end())

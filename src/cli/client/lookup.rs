@@ -9,6 +9,7 @@ use super::api::{Api, Query, segment};
 use super::flags::ClientFlags;
 use super::listed::Listed;
 use super::table::cell;
+use crate::base::Email;
 use crate::cli::failure::Failure;
 
 /// Which team a command is about.
@@ -163,16 +164,15 @@ fn person(api: &Api, name: &str) -> Result<String, Failure> {
     if name == "me" {
         return Ok(cell(&api.whoami()?["userId"]));
     }
-    let query = [("kind", Some("person")), ("q", Some(name))];
+    let nobody = || {
+        let what = format!("there is no member with the address {name}; name the whole address");
+        Failure::Failed(what)
+    };
+    Email::parse(name).map_err(|_| nobody())?;
+    let query = [("kind", Some("person")), ("email", Some(name))];
     let found = api.list_in_org("/organizations/members", &query)?;
-    let has_address =
-        |one: &&Value| one["email"].as_str().is_some_and(|email| email.eq_ignore_ascii_case(name));
-    let id = found.iter().find(has_address).and_then(|one| one["userId"].as_str());
-    id.map(str::to_string).ok_or_else(|| {
-        Failure::Failed(format!(
-            "there is no member with the address {name}; name the whole address"
-        ))
-    })
+    let id = found.first().and_then(|one| one["userId"].as_str());
+    id.map(str::to_string).ok_or_else(nobody)
 }
 
 /// Whether a text has the form of an id; slugs and stable keys never have.

@@ -6,6 +6,8 @@
 const main = document.getElementById("main");
 const path = main?.dataset.stream;
 const home = path?.replace(/\/live$/, "");
+// Every page says how much waits; this one reads little besides.
+const counts = `${home}/waiting/tasks`;
 const changes = main ? "changes" in main.dataset : false;
 const COUNT_PAUSE = 5000;
 const PAUSE = changes ? 1000 : COUNT_PAUSE;
@@ -157,7 +159,7 @@ function refresh() {
   // A list that was counted is not counted again at each change.
   const page = new URL(location.href);
   page.searchParams.delete("total");
-  request.open("GET", changes ? page.pathname + page.search : home);
+  request.open("GET", changes ? page.pathname + page.search : counts);
   request.responseType = "document";
   request.addEventListener("load", () => {
     if (request.status === 200 && request.response) (changes ? replace : recount)(request.response);
@@ -208,7 +210,7 @@ function count() {
     channel.postMessage("focus?");
     const begun = Date.now();
     const request = new XMLHttpRequest();
-    request.open("GET", home);
+    request.open("GET", counts);
     request.responseType = "document";
     request.addEventListener("load", () => {
       if (request.status !== 200 || !request.response) return;
@@ -270,15 +272,15 @@ if (path && navigator.locks) {
   };
   // A browser gives up on an answer that is no stream, and does not say which it was.
   const again = () => setTimeout(() => {
-    pause = Math.min(2 * pause, 60 * PAUSE);
+    pause = Math.min(2 * pause, 60_000);
     const request = new XMLHttpRequest();
-    request.open("GET", home);
+    request.open("GET", counts);
     request.addEventListener("loadend", () => {
-      const isHome = new URL(request.responseURL || location.href).pathname === home;
+      const isAnswered = new URL(request.responseURL || location.href).pathname === counts;
       if (request.status === 0 || request.status === 429 || request.status >= 500) {
         state("down");
         again();
-      } else if (request.status === 200 && isHome) {
+      } else if (request.status === 200 && isAnswered) {
         state("up");
         listen();
       } else {

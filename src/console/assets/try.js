@@ -106,14 +106,12 @@ function row(input) {
   return element("tr", "", [head, cell(input.left), cell(input.right)]);
 }
 
-// The rows of a comparison; at the end what got worse is first.
+// The rows of a comparison; at the end in the order of the answer.
 function rows() {
   const made = document.getElementById("compared").content.cloneNode(true);
   const [told, stopped] = [made.querySelector("[data-told]"), made.querySelector("[data-stopped]")];
   const body = made.querySelector("tbody");
   answer.replaceChildren(made);
-  const order = ["worse", "unknown", "better", "same"];
-  const place = (input) => order.indexOf(input.change);
   return {
     input: (said) => {
       body.append(row(said));
@@ -123,7 +121,7 @@ function rows() {
       const [left, right] = answer.querySelectorAll("[data-side]");
       left.textContent = said.left.name;
       right.textContent = said.right.name;
-      body.replaceChildren(...said.inputs.sort((a, b) => place(a) - place(b)).map(row));
+      body.replaceChildren(...said.inputs.map(row));
       const counts = `${said.worse} worse, ${said.better} better, ${said.same} the same, ${said.unknown} unknown`;
       told.textContent = `${counts}; $${said.costUsd}`;
       if (said.stopped !== null) {

@@ -113,13 +113,8 @@ impl Row {
         [self.left.as_ref(), self.right.as_ref()]
     }
 
-    /// What may have become of an input, in the order of the table.
+    /// What may have become of an input.
     const CHANGES: [&str; 4] = ["worse", "unknown", "better", "same"];
-
-    /// Its place in the table.
-    fn place(&self) -> usize {
-        Row::CHANGES.iter().position(|change| self.change == *change).unwrap_or_default()
-    }
 
     /// Kind, icon and word of its state.
     fn state(&self) -> (&'static str, &'static str, &'static str) {
@@ -248,9 +243,8 @@ async fn compare(visit: &Visit) -> Result<Reply> {
     }
     match visit.api.post::<Value>(&api_path(&place), body).await {
         Ok(answer) => {
-            let mut comparison = Comparison::deserialize(answer)
+            let comparison = Comparison::deserialize(answer)
                 .map_err(|error| Error::internal(format!("a comparison: {error}")))?;
-            comparison.inputs.sort_by_key(Row::place);
             form(visit, None, Some(comparison)).await
         }
         Err(error) => form(visit, visit.failed(error)?, None).await,

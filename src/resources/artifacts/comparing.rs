@@ -182,9 +182,13 @@ struct Prepared {
     cases: Vec<InputCase>,
     provider: LlmProvider,
     model: Option<String>,
+    /// What the values were read of.
+    environment: Option<String>,
     values: StringMap,
     scorers: Vec<Scorer>,
     max_usd: f64,
+    /// Whether one of both is a draft, which not every key reads.
+    has_draft: bool,
     /// The artifact, as the audit log names it.
     artifact: ResourceRef,
 }
@@ -202,6 +206,19 @@ impl Prepared {
 
     fn texts(&self) -> [&str; 2] {
         self.sides.each_ref().map(|side| side.compiled.as_str())
+    }
+
+    /// Requires that a caller may read what is sent, still.
+    ///
+    /// # Errors
+    /// 403 or 404 otherwise.
+    fn require_allowed(&self, view: &View, caller: &Caller) -> Result<()> {
+        let registry = registries::require_usable(view, caller, &self.registry.to_string())?;
+        if self.has_draft {
+            let target = registries::scope_target(&registry);
+            caller.require_scope(ScopeName::DraftRead, Some(&target))?;
+        }
+        values(view, caller, self.environment.as_deref()).map(drop)
     }
 
     /// Whether all that are asked are asked where they were at the beginning, with the same keys.
@@ -259,7 +276,7 @@ impl Batch for Comparing {
         let Principal::Caller(caller) = who else {
             return Err(Error::internal("prompts are compared by callers"));
         };
-        registries::require_usable(view, caller, &prepared.registry.to_string())?;
+        prepared.require_allowed(view, caller)?;
         let is_current = prepared.is_current(view)?;
         if !is_current {
             // What was answered until now is kept.
@@ -331,8 +348,19 @@ fn prepare(view: &View, req: &Req<String, CompareRequest>) -> Result<Prepared> {
     let model = input.model.as_deref().map(String::from);
     let max_usd = input.max_cost_usd.map_or(DEFAULT_USD, Usd::get);
     let artifact = audited_artifact(&registry, &of);
-    let registry = registry.id;
-    Ok(Prepared { registry, sides, cases, provider, model, values, scorers, max_usd, artifact })
+    Ok(Prepared {
+        registry: registry.id,
+        sides,
+        cases,
+        provider,
+        model,
+        environment: input.environment.as_deref().map(String::from),
+        values,
+        scorers,
+        max_usd,
+        has_draft: [&input.left, &input.right].iter().any(|side| side.tried().draft.is_some()),
+        artifact,
+    })
 }
 
 /// The inputs of these names, or all.

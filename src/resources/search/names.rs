@@ -222,7 +222,10 @@ impl Search<'_> {
             };
             if let Some(id) = self.needle.id {
                 let task: Option<Task> = self.view.get(&(team.id, id.cast()))?;
-                self.found.extend(task.and_then(show).map(|result| (Fit::Whole, result)));
+                if let Some(result) = task.and_then(show) {
+                    self.found.push((Fit::Whole, result));
+                    break;
+                }
                 continue;
             }
             let looked_at = self.look(most.at_most(left), &team.id, |task| Ok(show(task)))?;

@@ -198,16 +198,9 @@ fn failure(compared: &Value) -> Option<String> {
     }
 }
 
-/// What got worse first.
 fn table(compared: &Value) -> Table {
-    let mut rows: Vec<&Value> = compared["inputs"].as_array().into_iter().flatten().collect();
-    let place = |row: &Value| {
-        let order = ["worse", "unknown", "better", "same"];
-        order.iter().position(|change| row["change"] == **change)
-    };
-    rows.sort_by_key(|row| place(row));
     let mut table = Table::new(&["INPUT", "CHANGE", "LEFT", "RIGHT", "MISSING"]);
-    for row in rows {
+    for row in compared["inputs"].as_array().into_iter().flatten() {
         let (left, right) = (&row["left"], &row["right"]);
         table.add(vec![
             text(&row["input"]),

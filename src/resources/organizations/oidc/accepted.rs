@@ -33,17 +33,14 @@ pub(super) fn require_to_link(
 /// Requires that a session may unlink an account: the next one would be the first again.
 ///
 /// # Errors
-/// 403 in a session that an organization of the user does not let in, which accepts, or may accept, the account's provider.
+/// 403 in a session that an organization of the user does not let in, which may accept the account.
 pub(super) fn require_to_unlink(
     view: &View,
     oidc: &Oidc,
     (user, session): (&User, Id<Session>),
     link: &SignInLink,
 ) -> Result<()> {
-    let is_known = oidc.of_issuer(&link.issuer).next().is_some();
-    require_let_in(view, (user.id, session), |required| {
-        accepts(oidc, required, link) || is_known && may_accept(oidc, required, &link.issuer)
-    })
+    require_let_in(view, (user.id, session), |required| may_accept(oidc, required, &link.issuer))
 }
 
 fn require_let_in(

@@ -279,7 +279,7 @@ fn claims(
             "sign_in_refused",
             format!(
                 "{} has let you through without asking you to sign in again; sign out there, and \
-                 begin again",
+                 begin again. If that does not help, its clock is behind: tell the operator",
                 provider.label
             ),
         ));

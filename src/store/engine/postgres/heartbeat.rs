@@ -291,6 +291,7 @@ mod tests {
         for (failure, times, is_chosen, expected) in [
             (unavailable(), (late, late), false, true),
             (Failure::Blocked, (late, soon), false, true),
+            (Failure::Blocked, (soon, late), false, true),
             (Failure::Conflict, (soon, late), false, true),
             (Failure::Conflict, (soon, soon), false, false),
             // Whoever opens a connection looks at all of them.

@@ -64,7 +64,11 @@ impl InForce {
             if now.is_chosen || now.epoch != epoch {
                 return None;
             }
-            now.epoch += u64::from(now.target.is_some());
+            if now.target.is_some() {
+                now.epoch += 1;
+                // It has just answered; the silence was of the one before.
+                self.0.1.note();
+            }
             now.target = Some(target);
         }
         Some(Epoch { in_force: self.clone(), number: now.epoch })
@@ -78,6 +82,7 @@ impl InForce {
             return false;
         }
         *now = Preferred { target: Some(target), epoch: epoch + 1, is_chosen: true };
+        self.0.1.note();
         true
     }
 }
@@ -166,6 +171,19 @@ mod tests {
         assert!(next.is_in_force() && now.target == Some(TWO) && !now.is_chosen);
         assert!(in_force.choose(ONE, now.epoch));
         assert!(!next.is_in_force() && in_force.now().is_chosen);
+    }
+
+    #[test]
+    fn the_silence_of_a_server_ends_with_its_epoch() {
+        let long = Duration::from_secs(600);
+        let in_force = InForce::silent_for(long);
+        in_force.prefer(ONE, 0).unwrap();
+        assert!(in_force.answer_age() >= long, "it is the first");
+        in_force.prefer(TWO, 0).unwrap();
+        assert!(in_force.answer_age() < long);
+        let in_force = InForce::silent_for(long);
+        in_force.prefer(ONE, 0).unwrap();
+        assert!(in_force.choose(TWO, 0) && in_force.answer_age() < long);
     }
 
     #[test]

@@ -75,6 +75,20 @@ fn a_session_of_another_provider_links_no_account_with_which_the_organization_is
 }
 
 #[test]
+fn who_has_neither_a_password_nor_a_link_links_nothing_in_a_session_of_another_provider() {
+    let world = World::new();
+    let member = user(&world.fixture.member);
+    let ben = world.fixture.store.read_now(Id::NIL, |view| view.fetch::<User>(&member)).unwrap();
+    let foreign = session(&world.fixture.store, &ben);
+    with_provider(&world, &foreign, "other");
+    require(&world);
+    let body = json!({"confirmation": confirmation(&world, "s-2")});
+    assert_eq!(refusal(linked(&world, &foreign, body)), PROVIDER_REQUIRED);
+    assert_eq!(links_of_ben(&world), []);
+    world.fixture.assert_sound();
+}
+
+#[test]
 fn a_password_links_the_first_account_of_a_required_provider_and_no_other_one() {
     let world = World::new();
     let store = &world.fixture.store;
