@@ -264,15 +264,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_got_worse_comes_first_with_what_is_missing() {
+    fn rows_keep_the_order_of_the_answer_and_say_what_is_missing() {
         let score =
             |passed: bool| json!([{"criterion": "\"Hi\"", "passed": passed, "reason": null}]);
         let answer = |passed| json!({"error": null, "scores": score(passed)});
         let compared = json!({"worse": 1, "better": 1, "same": 0, "unknown": 1, "costUsd": 0.5,
         "stopped": "maxCost", "inputs": [
-            {"input": "a", "change": "better", "left": answer(false), "right": answer(true)},
             {"input": "b", "change": "worse", "left": answer(true), "right": answer(false)},
             {"input": "c", "change": "unknown", "left": null, "right": null},
+            {"input": "a", "change": "better", "left": answer(false), "right": answer(true)},
         ]});
         let text = table(&compared).text("nothing").body;
         let lines: Vec<&str> = text.lines().collect();
