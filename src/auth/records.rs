@@ -144,6 +144,7 @@ impl Record for User {
     }
 }
 
+crate::base::portable! {
 /// An organization.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Organization {
@@ -155,7 +156,7 @@ pub struct Organization {
     pub created_at: Time,
     pub updated_at: Time,
 }
-crate::base::portable!(Organization { id, slug, name, created_at, updated_at });
+}
 
 /// Organizations by slug.
 pub static BY_SLUG: Index<Organization, Slug> = Index::unique(
@@ -387,6 +388,7 @@ crate::store::stored_enum!(ResourceType { Fleet = 0, Registry = 1, Environment =
 /// Marks the id of a resource of any [`ResourceType`].
 pub enum Granted {}
 
+crate::base::portable! {
 /// An access grant: a user may use a restricted resource
 /// (reference: identity-and-rights, "Access grants").
 #[derive(Clone, Debug, Encode, Decode, Serialize, JsonSchema)]
@@ -406,7 +408,7 @@ pub struct Grant {
     /// When it was granted.
     pub created_at: Time,
 }
-crate::base::portable!(Grant { id, user_id, resource_type, resource_id, created_by, created_at });
+}
 
 /// The grant of a user for a resource.
 pub static GRANT_BY_TARGET: Index<Grant, (Id<User>, ResourceType, Id<Granted>)> =

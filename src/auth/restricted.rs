@@ -128,6 +128,7 @@ pub fn remember_deleted<T: ?Sized>(tx: &mut Tx, id: Id<T>) -> Result<()> {
     tx.put(&DeletedRestricted { id: id.cast(), deleted_at: tx.now(), in_log: true })
 }
 
+crate::base::portable! {
 /// A restricted resource that was deleted. Its grants are gone with it, so that only admins see what
 /// is still stored about it: entries of the log, as long as they are kept, and deployments.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -139,7 +140,7 @@ pub struct DeletedRestricted {
     /// Whether the log may still have entries about it.
     pub in_log: bool,
 }
-crate::base::portable!(DeletedRestricted { id, deleted_at, in_log });
+}
 
 /// Deleted resources by time, as long as the log may have entries about them.
 pub static DELETED_IN_LOG: Index<DeletedRestricted, Time> =

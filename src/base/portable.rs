@@ -43,7 +43,7 @@ pub trait Portable: Sized {
 }
 
 /// Declares the form of a struct: an object with all of its fields, in their order. It goes around the struct.
-/// Beside one it names the fields, as is needed for the references of registries: those after `refs`,
+/// Beside one it names the fields, only for the references of registries: those after `refs`,
 /// `<organization>/<slug>`, follow the organization's slug.
 ///
 /// ```text
@@ -59,9 +59,10 @@ pub trait Portable: Sized {
 ///
 /// A field that is forgotten does not compile.
 macro_rules! portable {
-    ($(#[$attribute:meta])* $visible:vis struct $name:ident { $($body:tt)* }) => {
+    // Not `$visible:vis`: bincode's derive does not read one that is empty.
+    ($(#[$attribute:meta])* $(pub $(($($scope:tt)+))?)? struct $name:ident { $($body:tt)* }) => {
         $(#[$attribute])*
-        $visible struct $name { $($body)* }
+        $(pub $(($($scope)+))?)? struct $name { $($body)* }
         $crate::base::portable!(@fields $name { $($body)* });
     };
     (@fields $name:ident {

@@ -159,6 +159,7 @@ pub fn forget_old_secrets(tx: &mut Tx) -> Result<()> {
     Ok(())
 }
 
+crate::base::portable! {
 /// A subscription of a channel to the events of a type.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct Subscription {
@@ -169,7 +170,7 @@ pub struct Subscription {
     pub enabled: bool,
     pub created_at: Time,
 }
-crate::base::portable!(Subscription { id, channel, event_type, enabled, created_at });
+}
 
 /// Subscriptions by channel, at most one of each type.
 pub static SUBSCRIPTIONS: Index<Subscription, (Id<Channel>, EventType)> = Index::unique(

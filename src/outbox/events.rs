@@ -192,6 +192,7 @@ impl EventType {
     }
 }
 
+crate::base::portable! {
 /// The kind and id of a resource that an event refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct ResourceId {
@@ -200,7 +201,7 @@ pub struct ResourceId {
     /// The record's id.
     pub id: Id<()>,
 }
-crate::base::portable!(ResourceId { kind, id });
+}
 
 impl ResourceId {
     fn new<T: ?Sized>(kind: &'static str, id: Id<T>) -> Self {
@@ -208,6 +209,7 @@ impl ResourceId {
     }
 }
 
+crate::base::portable! {
 /// The resource that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct About {
@@ -217,7 +219,7 @@ pub struct About {
     /// a user is for that user and for admins. Empty where every member may see it.
     pub guarded_by: Vec<ResourceId>,
 }
-crate::base::portable!(About { resource, guarded_by });
+}
 
 impl About {
     /// An event about a resource that every member may see.

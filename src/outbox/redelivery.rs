@@ -21,6 +21,7 @@ use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, upgr
 /// A step schedules at most 100 deliveries, with about 20 keys each.
 const STEP: usize = 100;
 
+crate::base::portable! {
 /// A redelivery that is under way, one for a channel.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Redelivery {
@@ -40,7 +41,7 @@ pub struct Redelivery {
     /// The job that does it; unknown of one that an earlier version began.
     job: Option<Id<Job>>,
 }
-crate::base::portable!(Redelivery { channel, from, to, status, created_at, done, after, job });
+}
 
 static CHANNEL: Reference<Redelivery, Channel> = Reference::cascade(
     &["channel"],

@@ -12,6 +12,7 @@ use crate::store::{AnyReference, Export, Record, Reference, TableInfo, Tx, View,
 pub const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<Restricted<Fleet>>()], ..Resource::EMPTY };
 
+crate::base::portable! {
 /// A group of agents.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Fleet {
@@ -26,7 +27,7 @@ pub struct Fleet {
     /// Who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Fleet { id, name, description, access, created_at, updated_at, updated_by });
+}
 
 static GRANTS: Reference<Grant, Restricted<Fleet>> = grants_for();
 

@@ -65,6 +65,7 @@ impl Record for ModelPrice {
     }
 }
 
+crate::base::portable! {
 /// What a run used of a model.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -81,7 +82,7 @@ pub struct ModelUsage {
     /// known.
     pub cost_usd: Option<f64>,
 }
-crate::base::portable!(ModelUsage { model, input, output, cached, cost_usd });
+}
 
 // ── What callers send ────────────────────────────────────────────────────────
 

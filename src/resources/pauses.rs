@@ -17,6 +17,7 @@ use crate::store::{Export, Record, TableInfo, Tx, View};
 pub const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<PausedAll>()], ..Resource::EMPTY };
 
+crate::base::portable! {
 /// A pause, as what it holds back has it stored.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Paused {
@@ -25,14 +26,15 @@ pub struct Paused {
     pub since: Time,
     pub reason: Option<Description>,
 }
-crate::base::portable!(Paused { by, since, reason });
+}
 
+crate::base::portable! {
 /// That all agents in all teams are paused; there is no such row if they are not.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PausedAll {
     pub paused: Paused,
 }
-crate::base::portable!(PausedAll { paused });
+}
 
 impl Record for PausedAll {
     const TABLE: &'static str = "paused_all";

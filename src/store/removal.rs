@@ -27,6 +27,7 @@ pub const MAX_DEFERRED_BYTES: usize = 4 * 1024 * 1024;
 /// One step of the sweep continues at most 100 pending removals: most are small.
 const MAX_RESUMED: usize = 100;
 
+crate::base::portable! {
 /// A removal to be completed: the target was removed, and records that refer to it may be left, which
 /// are to be removed or cleared.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -40,7 +41,7 @@ pub struct PendingRemoval {
     /// The target's key.
     target: Vec<u8>,
 }
-crate::base::portable!(PendingRemoval { id, reference, prefix, target });
+}
 
 impl Record for PendingRemoval {
     const TABLE: &'static str = "removals";

@@ -235,6 +235,37 @@ fn code_that_has_a_better_replacement_is_not_used() {
     assert_clean(of_product(banned_words));
 }
 
+/// Portable forms beside their structs, which name every field again. Only references of registries need that.
+fn fields_named_twice(source: &Source) -> Vec<String> {
+    let start = ["portable", "!", "("].map(String::from);
+    let mut found = Vec::new();
+    for (at, token) in source.tokens.iter().enumerate() {
+        let form = &source.tokens[at..];
+        if !starts_with(form, &start) {
+            continue;
+        }
+        let mut words = form.iter().take_while(|token| token.text != ")");
+        if !words.any(|token| token.text == "refs") {
+            let place = format!("{}:{}", source.path, token.first_line);
+            found.push(format!("{place}: put portable! {{ }} around the struct"));
+        }
+    }
+    found
+}
+
+#[test]
+fn fields_of_portable_records_are_named_once() {
+    assert_reports(
+        fields_named_twice,
+        &[
+            ("src/auth/a.rs", "crate::base::portable!(A { b });", "around the struct"),
+            ("src/auth/a.rs", "portable!(A { b } refs { c });", ""),
+            ("src/auth/a.rs", "crate::base::portable! { struct A { b: u8 } }", ""),
+        ],
+    );
+    assert_clean(of_product(fields_named_twice));
+}
+
 #[test]
 fn bans_name_paths_that_exist() {
     let sources = source::all();

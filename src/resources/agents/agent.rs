@@ -19,6 +19,7 @@ use crate::store::{
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// An AI agent.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Agent {
@@ -50,23 +51,7 @@ pub struct Agent {
     pub updated_by: Option<Id<User>>,
     pub tags: Vec<Tag>,
 }
-crate::base::portable!(Agent {
-    id,
-    stable_key,
-    name,
-    description,
-    fleet_id,
-    draft,
-    draft_revision,
-    latest_version,
-    status,
-    created_at,
-    updated_at,
-    places,
-    paused,
-    updated_by,
-    tags,
-});
+}
 
 /// An agent as stored in version 1, without the states in each environment. Its fields never change.
 #[derive(Encode, Decode)]

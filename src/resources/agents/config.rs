@@ -16,6 +16,7 @@ use crate::store::{Key, Record, View};
 /// looked up one by one.
 pub const MAX_TOOL_REFS: usize = 100;
 
+crate::base::portable! {
 /// A tool that an agent uses.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -24,7 +25,7 @@ pub struct ToolRef {
     /// The exact version; null for the environment's, or else the newest.
     pub version: Option<Version>,
 }
-crate::base::portable!(ToolRef { tool_id, version });
+}
 
 /// A reference to a registry, as written.
 pub type RegistryRef = Text<1, 200>;

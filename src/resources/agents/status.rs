@@ -37,13 +37,14 @@ crate::store::stored_enum!(AgentStatus {
     Undeployed = 4,
 });
 
+crate::base::portable! {
 /// The status of an agent in one environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlaceStatus {
     pub environment: Id<Environment>,
     pub status: AgentStatus,
 }
-crate::base::portable!(PlaceStatus { environment, status });
+}
 
 /// The worst of several statuses.
 pub fn worst(statuses: impl Iterator<Item = AgentStatus>) -> AgentStatus {

@@ -27,6 +27,7 @@ const MAX_VERSIONS: u32 = 10_000;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A version of an agent: a copy of its draft.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -49,17 +50,7 @@ pub struct AgentVersion {
     /// What changed and why, as who created it says.
     pub message: Option<VersionMessage>,
 }
-crate::base::portable!(AgentVersion {
-    id,
-    agent,
-    stable_key,
-    version,
-    config,
-    hash,
-    created_by,
-    created_at,
-    message,
-});
+}
 
 impl Output for AgentVersion {
     fn resource(&self) -> Option<ResourceRef> {

@@ -28,6 +28,7 @@ pub enum ApprovalDecision {
 }
 crate::store::stored_enum!(ApprovalDecision { Pending = 0, Approved = 1, Denied = 2 });
 
+crate::base::portable! {
 /// What an approver has decided, or is asked to.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Vote {
@@ -43,7 +44,7 @@ pub struct Vote {
     /// The name of the key that decided on the approver's behalf.
     pub via: Option<String>,
 }
-crate::base::portable!(Vote { user, decision, open, decided_at, comment, via });
+}
 
 impl Vote {
     /// The vote of an approver who is asked.

@@ -19,6 +19,7 @@ use crate::store::View;
 /// it.
 const MAX_APPROVERS: usize = 50;
 
+crate::base::portable! {
 /// Who approves, and how many of them must.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +31,7 @@ pub struct ApprovalPolicy {
     /// Whether who asks may not approve it.
     pub prevent_self_approval: bool,
 }
-crate::base::portable!(ApprovalPolicy { approver_ids, min_approvals, prevent_self_approval });
+}
 
 impl ApprovalPolicy {
     /// Returns the policy of what somebody asks for now. Where self-approval is prevented, nobody who may

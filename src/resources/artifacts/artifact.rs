@@ -23,6 +23,7 @@ pub(super) const RESOURCE: Resource =
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// An artifact with at least one version.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Artifact {
@@ -40,15 +41,7 @@ pub struct Artifact {
     /// Who last changed it; none if an earlier release or the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Artifact {
-    id,
-    latest_version,
-    labels,
-    change_id,
-    updated_at,
-    tags,
-    updated_by,
-});
+}
 
 /// The labels of an artifact, each with the version that it points to.
 pub type Labels = BTreeMap<Label, Version>;

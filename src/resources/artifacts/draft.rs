@@ -13,6 +13,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, codec, no_upgrade,
 };
 
+crate::base::portable! {
 /// A version that is being written.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Draft {
@@ -34,18 +35,7 @@ pub struct Draft {
     /// How it was closed; none while it is outstanding.
     pub end: Option<DraftEnd>,
 }
-crate::base::portable!(Draft {
-    id,
-    of,
-    draft_version,
-    body,
-    metadata,
-    created_by,
-    created_at,
-    updated_by,
-    updated_at,
-    end,
-});
+}
 
 /// A draft as stored in version 1, without who saved it. Its fields never change.
 #[derive(Encode, Decode)]

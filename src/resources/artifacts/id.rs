@@ -22,6 +22,7 @@ pub fn generic() -> Model {
     Model::from_trusted(GENERIC.into())
 }
 
+crate::base::portable! {
 /// The identity of an artifact: its registry, type and name. Every record of it has them in its key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct ArtifactId {
@@ -30,7 +31,7 @@ pub struct ArtifactId {
     /// Its name, unique among those of its type.
     pub name: ArtifactName,
 }
-crate::base::portable!(ArtifactId { registry, kind, name });
+}
 
 impl Key for ArtifactId {
     fn write(&self, out: &mut Vec<u8>) {

@@ -19,6 +19,7 @@ pub const MAX_INPUTS: usize = 50;
 pub const MAX_INPUT_BYTES: usize = 16 * 1024;
 const MAX_ALL_BYTES: usize = 256 * 1024;
 
+crate::base::portable! {
 /// An input on which versions of a prompt are tried.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PromptInput {
@@ -37,17 +38,7 @@ pub struct PromptInput {
     pub updated_by: Id<User>,
     pub updated_at: Time,
 }
-crate::base::portable!(PromptInput {
-    of,
-    name,
-    variables,
-    message,
-    expect,
-    created_by,
-    created_at,
-    updated_by,
-    updated_at,
-});
+}
 
 static REGISTRY: Reference<PromptInput, Restricted<Registry>> = Reference::cascade(
     &["of.registry"],

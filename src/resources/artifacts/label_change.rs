@@ -161,6 +161,7 @@ impl LabelChange {
     }
 }
 
+crate::base::portable! {
 /// The approval of a change by one of its approvers.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct LabelChangeApproval {
@@ -168,7 +169,7 @@ pub struct LabelChangeApproval {
     pub change: Id<LabelChange>,
     pub vote: Vote,
 }
-crate::base::portable!(LabelChangeApproval { id, change, vote });
+}
 
 /// Approvals that wait for a user, by change.
 pub static WAITING_FOR: Index<LabelChangeApproval, (Id<User>, Id<LabelChange>)> = Index::unique(

@@ -25,6 +25,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A move of a label.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct LabelMove {
@@ -41,7 +42,7 @@ pub struct LabelMove {
     pub via: Option<String>,
     pub moved_at: Time,
 }
-crate::base::portable!(LabelMove { id, of, label, from, to, moved_by, via, moved_at });
+}
 
 static BY_LABEL: Index<LabelMove, (ArtifactId, Label)> =
     Index::non_unique("label_moves.by_label", |of| Some((of.of.clone(), of.label.clone())));

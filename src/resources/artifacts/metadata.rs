@@ -16,6 +16,7 @@ use crate::store::{
 pub(super) const RESOURCE: Resource =
     Resource { tables: &[TableInfo::of::<VersionMetadata>()], ..Resource::EMPTY };
 
+crate::base::portable! {
 /// The metadata of a version for a model, unless it is empty.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionMetadata {
@@ -26,7 +27,7 @@ pub struct VersionMetadata {
     model: Model,
     metadata: JsonMap,
 }
-crate::base::portable!(VersionMetadata { version_id, of, version, model, metadata });
+}
 
 static VERSION: Reference<VersionMetadata, VersionRecord> = Reference::cascade(
     &["of.registry", "version_id"],

@@ -31,6 +31,7 @@ pub(super) const RESOURCE: Resource = Resource {
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A version for one model, without its texts and metadata.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionRecord {
@@ -56,22 +57,9 @@ pub struct VersionRecord {
     /// What changed and why, as who published it says.
     pub message: Option<VersionMessage>,
 }
-crate::base::portable!(VersionRecord {
-    of,
-    version,
-    model,
-    id,
-    has_metadata,
-    hash,
-    imports,
-    variables,
-    depth,
-    transitive_imports,
-    published_by,
-    published_at,
-    message,
-});
+}
 
+crate::base::portable! {
 /// An import with the version that it resolved to.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ResolvedImport {
@@ -82,7 +70,7 @@ pub struct ResolvedImport {
     /// The version that the range resolved to.
     pub version: Version,
 }
-crate::base::portable!(ResolvedImport { name, range, version });
+}
 
 /// A version's three numbers, which sort as versions do: the form of a version in keys.
 pub type Numbers = (u64, u64, u64);
@@ -129,6 +117,7 @@ impl Record for VersionRecord {
     }
 }
 
+crate::base::portable! {
 /// The texts of a version for a model.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VersionText {
@@ -143,7 +132,7 @@ pub struct VersionText {
     /// With its imports inserted; none if that equals the source.
     compiled: Option<String>,
 }
-crate::base::portable!(VersionText { version_id, of, version, model, source, compiled });
+}
 
 impl VersionText {
     /// The record of the texts of `row`.
@@ -196,6 +185,7 @@ pub fn highest(view: &View, id: &ArtifactId) -> Result<Option<Version>> {
 
 // ── Imports ──────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A reference from a published version to a version of a promptlet that it imports.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ImportReference {
@@ -213,7 +203,7 @@ pub struct ImportReference {
     /// The id of the importing version, which orders references by the time of publication.
     by: Id<VersionRecord>,
 }
-crate::base::portable!(ImportReference { promptlet, resolved, range, kind, name, version, by });
+}
 
 /// Import references by the imported version.
 pub static BY_RESOLVED: Index<ImportReference, (ArtifactId, Numbers)> =
@@ -313,6 +303,7 @@ pub fn add_imports(tx: &mut Tx, row: &VersionRecord) -> Result<()> {
 
 // ── Variables ────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A reference from a published version to a variable that its text for some model uses.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct VariableReference {
@@ -320,7 +311,7 @@ pub struct VariableReference {
     pub of: ArtifactId,
     pub version: Version,
 }
-crate::base::portable!(VariableReference { variable, of, version });
+}
 
 static USED_BY: Reference<VariableReference, VersionRecord> = Reference::derived(
     &["of.registry"],

@@ -22,6 +22,7 @@ const MAX_CONTENT_BYTES: usize = 6 * 1024 * 1024;
 /// The BLAKE3 hash of a content.
 pub type ContentHash = [u8; 32];
 
+crate::base::portable! {
 /// A content of a job.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentContent {
@@ -29,7 +30,7 @@ pub struct DeploymentContent {
     hash: ContentHash,
     text: String,
 }
-crate::base::portable!(DeploymentContent { job, hash, text });
+}
 
 /// Contents that are definitions of tools, by the tool and the numbers of its version: what a version
 /// stands for does not change once there is one.

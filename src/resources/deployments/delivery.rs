@@ -18,6 +18,7 @@ use crate::store::View;
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// Where the manifests of a job go, and what is filled into its tools, as planned. Nothing is filled if
 /// runtimes fetch them.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
@@ -29,8 +30,9 @@ pub struct PlannedDelivery {
     /// The variables that are filled, by name.
     pub variables: Vec<PlannedVariable>,
 }
-crate::base::portable!(PlannedDelivery { endpoint, secrets, variables });
+}
 
+crate::base::portable! {
 /// The endpoint of a provider.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedEndpoint {
@@ -41,8 +43,9 @@ pub struct PlannedEndpoint {
     /// When the credential was set: every state of it has another time.
     pub set_at: Time,
 }
-crate::base::portable!(PlannedEndpoint { host, credential, set_at });
+}
 
+crate::base::portable! {
 /// A secret that is filled. Its value is in no plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedSecret {
@@ -51,8 +54,9 @@ pub struct PlannedSecret {
     /// When it was set: every value has another time.
     pub set_at: Time,
 }
-crate::base::portable!(PlannedSecret { name, secret, set_at });
+}
 
+crate::base::portable! {
 /// A variable that is filled.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedVariable {
@@ -60,7 +64,7 @@ pub struct PlannedVariable {
     /// The BLAKE3 hash of its value, which is a content of the job.
     pub value: [u8; 32],
 }
-crate::base::portable!(PlannedVariable { name, value });
+}
 
 // ── Planning ─────────────────────────────────────────────────────────────────
 

@@ -210,6 +210,7 @@ impl From<DeploymentJobV1> for DeploymentJob {
     }
 }
 
+crate::base::portable! {
 /// The prompt that a job deploys, as far as it is the same for all targets.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode)]
 pub struct JobPrompt {
@@ -221,8 +222,9 @@ pub struct JobPrompt {
     pub version: Option<Version>,
     pub model: Option<String>,
 }
-crate::base::portable!(JobPrompt { registry_ref, name, version, model });
+}
 
+crate::base::portable! {
 /// A tool in a plan.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PlannedTool {
@@ -230,8 +232,9 @@ pub struct PlannedTool {
     pub name: Name,
     pub version: Version,
 }
-crate::base::portable!(PlannedTool { tool, name, version });
+}
 
+crate::base::portable! {
 /// The posting of a target to a provider's endpoint. It is the same at every try.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Push {
@@ -242,7 +245,7 @@ pub struct Push {
     /// The number of tries so far.
     pub tries: u32,
 }
-crate::base::portable!(Push { id, at, tries });
+}
 
 /// Jobs by state.
 pub static BY_STATE: Index<DeploymentJob, JobState> =
@@ -362,6 +365,7 @@ pub const DAY_SECS: i64 = 24 * 3600;
 /// The environment, registries and agents of a job.
 pub enum Scope {}
 
+crate::base::portable! {
 /// A registry or agent of a scope.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentScope {
@@ -371,7 +375,7 @@ pub struct DeploymentScope {
     pub environment: Id<Environment>,
     pub scope: Id<Scope>,
 }
-crate::base::portable!(DeploymentScope { subject, environment, scope });
+}
 
 impl Record for DeploymentScope {
     const TABLE: &'static str = "deployment_scopes";
@@ -429,6 +433,7 @@ fn enter_scope(tx: &mut Tx, job: &CountedJob) -> Result<Option<Id<Scope>>> {
 
 // ── Counts ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// The number of jobs of a day, by state.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DeploymentDay {
@@ -440,7 +445,7 @@ pub struct DeploymentDay {
     /// The jobs by state, without zeros.
     pub counts: BTreeMap<JobState, u64>,
 }
-crate::base::portable!(DeploymentDay { environment, scope, day, counts });
+}
 
 impl Record for DeploymentDay {
     const TABLE: &'static str = "deployment_days";

@@ -140,6 +140,7 @@ impl From<LiveDeploymentV1> for LiveDeployment {
     }
 }
 
+crate::base::portable! {
 /// The version of a prompt that is live.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct UsedVersion {
@@ -147,7 +148,7 @@ pub struct UsedVersion {
     pub of: ArtifactId,
     pub version: Version,
 }
-crate::base::portable!(UsedVersion { of, version });
+}
 
 static IN_ENVIRONMENT: Index<LiveDeployment, Id<Environment>> =
     Index::non_unique("live_deployments.by_environment", |live| Some(live.environment));

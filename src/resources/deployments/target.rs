@@ -77,6 +77,7 @@ pub struct PlannedTarget {
 }
 }
 
+crate::base::portable! {
 /// The agent of a target, and the prompt that it gets.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct TargetAgent {
@@ -90,7 +91,7 @@ pub struct TargetAgent {
     pub prompt_name: ArtifactName,
     pub model: Model,
 }
-crate::base::portable!(TargetAgent { id, stable_key, registry, registry_ref, prompt_name, model });
+}
 
 /// What the hash of a target covers.
 #[derive(Serialize)]
@@ -248,6 +249,7 @@ pub fn first_in_queue(
 
 // ── Tickets ──────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// The next ticket of an environment. One row per environment: approvals that happen at once
 /// conflict on it, so that tickets have the order of the commits.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -255,7 +257,7 @@ pub struct DeploymentTicket {
     environment: Id<Environment>,
     next: u64,
 }
-crate::base::portable!(DeploymentTicket { environment, next });
+}
 
 static ENVIRONMENT: Reference<DeploymentTicket, Restricted<Environment>> = Reference::cascade(
     &["environment"],

@@ -9,6 +9,7 @@ use crate::base::{Domain as DomainName, Id, Result, Time};
 use crate::resources::listings;
 use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, Tx};
 
+crate::base::portable! {
 /// A domain that an organization claims.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -27,7 +28,7 @@ pub struct Domain {
     #[serde(skip)]
     pub repeat_at: Option<Time>,
 }
-crate::base::portable!(Domain { id, domain, state, verified_at, created_at, repeat_at });
+}
 
 impl Output for Domain {
     fn resource(&self) -> Option<ResourceRef> {

@@ -18,6 +18,7 @@ const MAX_REFERENCES: usize = 1000;
 /// The type of `tools::Tool` in ids of this layer.
 pub enum ToolId {}
 
+crate::base::portable! {
 /// The use of a tool in an environment.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ToolReference {
@@ -25,7 +26,7 @@ pub struct ToolReference {
     pub tool: Id<ToolId>,
     version: Version,
 }
-crate::base::portable!(ToolReference { environment, tool, version });
+}
 
 /// References by tool.
 pub static BY_TOOL: Index<ToolReference, Id<ToolId>> =

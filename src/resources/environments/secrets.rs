@@ -29,6 +29,7 @@ const MAX_VALUES_BYTES: usize = 1024 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A secret of an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -48,7 +49,7 @@ pub struct Secret {
     /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Secret { environment, id, name, value, created_at, updated_at, updated_by });
+}
 
 impl Output for Secret {
     fn resource(&self) -> Option<ResourceRef> {

@@ -30,6 +30,7 @@ const MAX_VALUES_BYTES: usize = 1024 * 1024;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// A variable of an environment.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +48,7 @@ pub struct Variable {
     /// The user who last set it, also through a key; null if an earlier release did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(Variable { environment, id, name, value, updated_at, updated_by });
+}
 
 impl Output for Variable {
     fn resource(&self) -> Option<ResourceRef> {

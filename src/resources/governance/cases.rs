@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::llm_providers::LlmProvider;
 use crate::base::{Slug, StringMap};
 
+crate::base::portable! {
 /// What a good answer to an input has.
 #[derive(Clone, Debug, Default, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[schemars(rename = "InputExpectation")]
@@ -17,6 +18,7 @@ pub struct Expectation {
     /// A question about it that has the answer yes, asked of a language model; null without one.
     pub judge: Option<String>,
 }
+}
 
 impl Expectation {
     /// Whether any answer has it.
@@ -24,7 +26,6 @@ impl Expectation {
         self.contains.is_empty() && self.judge.is_none()
     }
 }
-crate::base::portable!(Expectation { contains, judge });
 
 /// An input, as a model is asked about it.
 #[derive(Clone, Debug, PartialEq)]

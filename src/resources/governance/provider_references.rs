@@ -9,6 +9,7 @@ use super::policy::Policy;
 use crate::base::{Id, Result};
 use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Record, Reference, Tx};
 
+crate::base::portable! {
 /// A reference from a policy to a provider that one of its judges uses.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct ProviderReference {
@@ -16,7 +17,7 @@ pub struct ProviderReference {
     provider: Option<Id<LlmProvider>>,
     policy: Id<Policy>,
 }
-crate::base::portable!(ProviderReference { provider, policy });
+}
 
 static BY_POLICY: Index<ProviderReference, Id<Policy>> =
     Index::non_unique("llm_provider_uses.by_policy", |reference| Some(reference.policy));

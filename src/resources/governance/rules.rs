@@ -84,6 +84,7 @@ crate::store::stored_enum!(PolicyRuleType {
     ProtectLabel = 10,
 });
 
+crate::base::portable! {
 /// One rule of a policy.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -97,7 +98,7 @@ pub struct PolicyRule {
     /// The LLM provider of a judge or of inputs; null for the default one.
     pub llm_provider_id: Option<Id<LlmProvider>>,
 }
-crate::base::portable!(PolicyRule { kind, value, llm_provider_id });
+}
 
 /// The value of a rule.
 #[derive(Clone, Debug, PartialEq, Serialize)]

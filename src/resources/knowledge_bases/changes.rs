@@ -42,6 +42,7 @@ const STEP_WORDS: usize = 384;
 /// The job waits so long for further changes: a merge of many costs little more than one of one.
 const DELAY_MILLIS: i64 = 1_000;
 
+crate::base::portable! {
 /// A change of the index that is not merged into it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DocumentChange {
@@ -52,7 +53,7 @@ pub struct DocumentChange {
     /// The number of words in the content.
     pub words: u32,
 }
-crate::base::portable!(DocumentChange { knowledge_base, number, ordinal, kind, words });
+}
 
 /// Whether a content comes or goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// wait.
 pub const PART_BYTES: usize = 1024 * 1024;
 
+crate::base::portable! {
 /// A piece of the text of a content.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DocumentText {
@@ -33,7 +34,7 @@ pub struct DocumentText {
     at: u32,
     text: String,
 }
-crate::base::portable!(DocumentText { knowledge_base, ordinal, at, text });
+}
 
 fn of_content(content: &DocumentContent) -> Vec<u8> {
     content.key().to_bytes()

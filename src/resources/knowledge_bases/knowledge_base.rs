@@ -83,6 +83,7 @@ impl From<IndexStateV1> for IndexState {
     }
 }
 
+crate::base::portable! {
 /// How far the changes of an index are merged into it. Apart from the [`IndexState`], so that neither
 /// those who write documents nor the merge have to run again because of the other.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -97,7 +98,7 @@ pub struct IndexMerge {
     /// Whether they are applied for all words.
     pub is_applied: bool,
 }
-crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_applied });
+}
 
 /// The form in which documents are indexed: 1 up to version 0.1, words alone, in lower case letter by
 /// letter; 2 with folded words, words without accents, pairs, and words over hyphenated lines; 3 with
@@ -105,6 +106,7 @@ crate::base::portable!(IndexMerge { knowledge_base, first, until, after, is_appl
 /// signs are read (`CO₂` is `co2`), and over lines that end in other ways or are in capitals.
 pub const FORM: u32 = 4;
 
+crate::base::portable! {
 /// How far the documents of a knowledge base are indexed in the newest [`FORM`] and its language. One
 /// that was made by version 0.1 has none until the server finds it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -122,7 +124,7 @@ pub struct IndexForm {
     /// The language of the stems that those contents have.
     pub language: Option<Language>,
 }
-crate::base::portable!(IndexForm { knowledge_base, form, next, until, after, job, language });
+}
 
 static STATE_OF: Reference<IndexState, KnowledgeBase> = Reference::derived(
     &["knowledge_base"],

@@ -42,6 +42,7 @@ pub fn length_of(step: u8) -> f32 {
 /// Steps for each doubling of the number of words: they differ by a twelfth.
 const STEPS: f64 = 8.0;
 
+crate::base::portable! {
 /// Postings of a word.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DocumentPostings {
@@ -55,7 +56,7 @@ pub struct DocumentPostings {
     /// For each posting how much its ordinal is larger than the one before, then the two other bytes.
     postings: Vec<u8>,
 }
-crate::base::portable!(DocumentPostings { knowledge_base, word, first, before, postings });
+}
 
 static KNOWLEDGE_BASE: Reference<DocumentPostings, KnowledgeBase> = Reference::cascade(
     &["knowledge_base"],

@@ -22,6 +22,7 @@ const EXTENDED_TERMS: usize = 2_048;
 /// The terms of a content that begin as one of a query are looked for in 4 rows: 1,200 terms.
 const BEGINNING_ROWS: usize = 4;
 
+crate::base::portable! {
 /// Consecutive words of a content.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct DocumentTerms {
@@ -32,7 +33,7 @@ pub struct DocumentTerms {
     /// Each word with its term: see [`TermEntries`].
     entries: Vec<u8>,
 }
-crate::base::portable!(DocumentTerms { knowledge_base, ordinal, first, entries });
+}
 
 static TERMS_OF: Reference<DocumentTerms, DocumentContent> = Reference::cascade(
     &["knowledge_base"],

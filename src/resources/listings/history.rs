@@ -52,6 +52,7 @@ impl Outcome {
     }
 }
 
+crate::base::portable! {
 /// The verification of a listing at one time.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -63,8 +64,9 @@ pub struct VerificationRecord {
     /// What the domain said of the handle.
     pub outcome: Outcome,
 }
-crate::base::portable!(VerificationRecord { verification_id, checked_at, outcome });
+}
 
+crate::base::portable! {
 /// The verifications of a listing, newest first. Apart from the listing, so that a verification writes
 /// few bytes for each.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -72,7 +74,7 @@ pub struct ListingHistory {
     listing: Id<Listing>,
     entries: Vec<VerificationRecord>,
 }
-crate::base::portable!(ListingHistory { listing, entries });
+}
 
 static LISTING: Reference<ListingHistory, Listing> = Reference::derived(
     &["listing"],

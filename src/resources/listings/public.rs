@@ -15,6 +15,7 @@ use crate::store::{
     View, upgrade_shorter,
 };
 
+crate::base::portable! {
 /// A public listing, as members of other organizations see it.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct PublicListing {
@@ -27,7 +28,7 @@ pub struct PublicListing {
     /// The form of its terms in the index.
     pub term_form: TermForm,
 }
-crate::base::portable!(PublicListing { id, org, profile, has_card, term_form });
+}
 
 static LISTING: Reference<PublicListing, Listing> = Reference::derived(
     &["id", "org"],

@@ -28,13 +28,14 @@ const MAX_QUERY_PAIRS: usize = 32;
 /// A word counts up to its 40th character: longer ones are found by their beginning.
 const MAX_WORD_CHARS: usize = 40;
 
+crate::base::portable! {
 /// A term of a listing, for the members of its organization.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ListingTerm {
     term: String,
     listing: Id<Listing>,
 }
-crate::base::portable!(ListingTerm { term, listing });
+}
 
 /// A row of the inverted index.
 pub trait TermRow: Record<Key = (String, Id<Listing>)> {

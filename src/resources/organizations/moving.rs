@@ -29,6 +29,7 @@ pub const MAX_MEMBERS: usize = 500;
 
 // ── Records ──────────────────────────────────────────────────────────────────
 
+portable! {
 /// A member of an organization, as it is exported: without a password.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct MovedMember {
@@ -44,17 +45,7 @@ pub struct MovedMember {
     email_verified: bool,
     joined_at: Time,
 }
-portable!(MovedMember {
-    user,
-    is_service,
-    email,
-    name,
-    image,
-    created_at,
-    role,
-    email_verified,
-    joined_at
-});
+}
 
 /// The import that is not finished; there is at most one.
 #[derive(Clone, Debug, Encode, Decode)]

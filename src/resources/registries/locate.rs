@@ -8,6 +8,7 @@ use crate::auth::{Restricted, organization_named};
 use crate::base::{Error, Id, Result};
 use crate::store::{AnyReference, Export, Key, Org, Record, Reference, View};
 
+crate::base::portable! {
 /// The organization of a registry, for requests that name the registry by its id alone.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct RegistryLocation {
@@ -15,7 +16,7 @@ pub struct RegistryLocation {
     /// Its organization.
     pub org: Id<Org>,
 }
-crate::base::portable!(RegistryLocation { id, org });
+}
 
 static REGISTRY: Reference<RegistryLocation, Restricted<Registry>> = Reference::cascade(
     &["id", "org"],

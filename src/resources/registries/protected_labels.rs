@@ -43,6 +43,7 @@ const DEFAULT_APPROVAL_TIMEOUT_HOURS: u32 = 72;
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// The protection of a label in a registry.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ProtectedLabel {
@@ -60,16 +61,7 @@ pub struct ProtectedLabel {
     /// Who last changed it; none if the server itself did.
     pub updated_by: Option<Id<User>>,
 }
-crate::base::portable!(ProtectedLabel {
-    registry,
-    label,
-    min_role,
-    user_ids,
-    approvals,
-    approval_timeout_hours,
-    updated_at,
-    updated_by,
-});
+}
 
 static REGISTRY: Reference<ProtectedLabel, Restricted<Registry>> = Reference::cascade(
     &["registry"],

@@ -21,6 +21,7 @@ pub enum OnExhausted {
 }
 crate::store::stored_enum!(OnExhausted { Notify = 0, Pause = 1 });
 
+crate::base::portable! {
 /// What may be spent in a calendar month.
 #[derive(Clone, Copy, Debug, PartialEq, Encode, Decode)]
 pub struct Budget {
@@ -28,7 +29,7 @@ pub struct Budget {
     pub monthly_usd: f64,
     pub on_exhausted: OnExhausted,
 }
-crate::base::portable!(Budget { monthly_usd, on_exhausted });
+}
 
 /// How much of a budget is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ use crate::base::{Id, Text, Time};
 /// What a process of an agent calls itself.
 pub type WorkerName = Text<1, 128>;
 
+crate::base::portable! {
 /// The claim of a task by one process of its agent.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -28,4 +29,4 @@ pub struct TaskClaim {
     #[serde(skip)]
     pub was_free: bool,
 }
-crate::base::portable!(TaskClaim { worker, since, lease_secs, by, was_free });
+}

@@ -14,6 +14,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, View,
 };
 
+crate::base::portable! {
 /// That a task waits until another one is done.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct OpenDependency {
@@ -23,7 +24,7 @@ pub struct OpenDependency {
     /// What waits.
     pub task: Id<Task>,
 }
-crate::base::portable!(OpenDependency { team, on, task });
+}
 
 /// By the task that waits.
 pub static BY_TASK: Index<OpenDependency, Id<Task>> =

@@ -17,6 +17,7 @@ pub(super) const RESOURCE: Resource =
 /// A task has at most so many labels.
 pub const MAX_LABELS: usize = 20;
 
+crate::base::portable! {
 /// That a task has a label.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 struct LabelledTask {
@@ -26,7 +27,7 @@ struct LabelledTask {
     /// Whether that is closed: open ones are found among many that are.
     is_closed: bool,
 }
-crate::base::portable!(LabelledTask { team, label, task, is_closed });
+}
 
 static TEAM: Reference<LabelledTask, Team> = Reference::cascade(
     &["team"],

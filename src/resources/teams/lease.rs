@@ -24,6 +24,7 @@ pub type LeaseSecs = Int<{ LEAST_SECS as i64 }, { MOST_SECS as i64 }>;
 /// A sign of life so soon after another renews nothing.
 const MIN_RENEWED_MILLIS: i64 = 1000;
 
+crate::base::portable! {
 /// The lease of the claim of a task. There is one exactly while the claim has `lease_secs`, which are
 /// its own, except while an agent that has left is being removed.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
@@ -36,7 +37,7 @@ pub struct Lease {
     /// When the task is open again, unless it is renewed before.
     pub ends_at: Time,
 }
-crate::base::portable!(Lease { team, task, agent, worker, secs, ends_at });
+}
 
 impl Lease {
     /// Returns the lease that the claim of a task has from `now` on, if it has one.

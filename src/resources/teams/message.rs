@@ -30,6 +30,7 @@ crate::store::stored_enum!(SenderType { User = 0, Agent = 1, Peer = 2 });
 /// A user, an agent of the team, or a peer. Only a marker for ids.
 pub enum Participant {}
 
+crate::base::portable! {
 /// The sender of a message.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -43,7 +44,7 @@ pub struct Sender {
     /// The sender's name when the message was sent.
     pub name: String,
 }
-crate::base::portable!(Sender { kind, id, name });
+}
 
 /// The kind of recipient of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

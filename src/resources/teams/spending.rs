@@ -13,6 +13,7 @@ pub(super) const RESOURCE: Resource = Resource {
     ..Resource::EMPTY
 };
 
+crate::base::portable! {
 /// The cost of a team's runs in a calendar month. One record per month, so no job has to reset it when a
 /// month ends.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -25,7 +26,7 @@ pub struct MonthlySpending {
     /// Whether a release before [`BudgetState`] was stored has published that the budget was passed.
     pub exhaustion_published: bool,
 }
-crate::base::portable!(MonthlySpending { team, month_start, spent_usd, exhaustion_published });
+}
 
 static TEAM: Reference<MonthlySpending, Team> = Reference::cascade(
     &["team"],

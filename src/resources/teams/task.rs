@@ -246,6 +246,7 @@ impl Record for Task {
     }
 }
 
+crate::base::portable! {
 /// The number of a team's last task. A record of its own, so that creating a task does not change the
 /// team.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -253,7 +254,7 @@ pub struct TaskCounter {
     team: Id<Team>,
     last: u32,
 }
-crate::base::portable!(TaskCounter { team, last });
+}
 
 static COUNTED: Reference<TaskCounter, Team> = Reference::cascade(
     &["team"],

@@ -48,6 +48,7 @@ pub enum UsageBy {
 }
 crate::store::stored_enum!(UsageBy { Month = 0, Day = 1, Model = 2, Agent = 3, Task = 4 });
 
+crate::base::portable! {
 /// What the runs of a team that are about one subject have used in a month.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct Usage {
@@ -62,8 +63,9 @@ pub struct Usage {
     task: Option<Id<Task>>,
     amounts: Amounts,
 }
-crate::base::portable!(Usage { team, by, month_start, day, model, agent, task, amounts });
+}
 
+crate::base::portable! {
 /// What is summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Encode, Decode)]
 pub struct Amounts {
@@ -77,7 +79,7 @@ pub struct Amounts {
     /// Tokens of input and output of which nobody knows what they cost.
     unpriced: u64,
 }
-crate::base::portable!(Amounts { runs, input, output, cached, cost_nano, unpriced });
+}
 
 impl Amounts {
     fn plus(self, other: Self) -> Self {

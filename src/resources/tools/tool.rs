@@ -13,6 +13,7 @@ use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Record, Reference, codec, no_upgrade,
 };
 
+crate::base::portable! {
 /// A tool that agents may call.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,20 +39,7 @@ pub struct Tool {
     pub updated_at: Time,
     pub tags: Vec<Tag>,
 }
-crate::base::portable!(Tool {
-    id,
-    name,
-    description,
-    prompt,
-    kind,
-    provider_config,
-    version,
-    created_by,
-    created_at,
-    updated_by,
-    updated_at,
-    tags,
-});
+}
 
 /// A tool as stored in version 1, without who changed it. Its fields never change.
 #[derive(Encode, Decode)]

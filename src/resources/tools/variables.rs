@@ -16,13 +16,14 @@ use crate::templates::placeholders;
 /// A tool uses at most 1,000 variables: each is a row written in the same transaction.
 pub const MAX_VARIABLES: usize = 1000;
 
+crate::base::portable! {
 /// A reference from a tool to a variable.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ToolVariable {
     variable: VariableName,
     tool: Id<Tool>,
 }
-crate::base::portable!(ToolVariable { variable, tool });
+}
 
 static TOOL: Reference<ToolVariable, Tool> = Reference::derived(
     &["tool"],

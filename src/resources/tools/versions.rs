@@ -21,6 +21,7 @@ use crate::store::{
 /// A tool has at most 10,000 versions: more than one a day for 27 years.
 const MAX_VERSIONS: usize = 10_000;
 
+crate::base::portable! {
 /// The last state of a tool under a version.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -51,20 +52,7 @@ pub struct ToolVersion {
     /// What changed and why, as who set this version says.
     pub message: Option<VersionMessage>,
 }
-crate::base::portable!(ToolVersion {
-    tool,
-    version,
-    name,
-    description,
-    prompt,
-    kind,
-    provider_config,
-    created_by,
-    created_at,
-    updated_by,
-    updated_at,
-    message,
-});
+}
 
 impl Output for ToolVersion {
     fn resource(&self) -> Option<ResourceRef> {

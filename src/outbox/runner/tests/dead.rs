@@ -161,13 +161,14 @@ async fn a_delivery_that_the_server_could_not_do_for_a_day_is_dead_and_not_sent_
     assert_eq!(jobs(&runner).len(), 0);
 }
 
+crate::base::portable! {
 /// A row of a job that a newer version wrote, or that is damaged.
 #[derive(Clone, Debug, Encode, Decode)]
 struct Unreadable {
     id: Id<Job>,
     due_at: Time,
 }
-crate::base::portable!(Unreadable { id, due_at });
+}
 
 static BY_DUE: Index<Unreadable, DueKey> =
     Index::non_unique("jobs.by_due", |row: &Unreadable| Some((row.due_at, KEY, org(1))));

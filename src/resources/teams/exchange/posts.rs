@@ -54,6 +54,7 @@ const MESSAGE_WEBHOOK: Webhook = Webhook {
 
 // ── Record ───────────────────────────────────────────────────────────────────
 
+crate::base::portable! {
 /// What is to be posted to a peer, until it is received or given up.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct PeerPost {
@@ -64,7 +65,7 @@ pub struct PeerPost {
     pub message: Option<Id<Message>>,
     pub created_at: Time,
 }
-crate::base::portable!(PeerPost { id, team, peer, message, created_at });
+}
 
 static PEER: Reference<PeerPost, Peer> = Reference::cascade(
     &["team", "peer"],

@@ -35,6 +35,7 @@ pub enum RuleKind {
 }
 crate::store::stored_enum!(RuleKind { Allow = 0, Block = 1 });
 
+crate::base::portable! {
 /// A rule about a domain and its subdomains.
 #[derive(Clone, Debug, Encode, Decode)]
 pub struct DomainRule {
@@ -46,7 +47,7 @@ pub struct DomainRule {
     pub created_by: Id<User>,
     pub created_at: Time,
 }
-crate::base::portable!(DomainRule { id, team, domain, rule, created_by, created_at });
+}
 
 static BY_DOMAIN: Index<DomainRule, (Option<Id<Team>>, DomainName)> = Index::unique(
     "domain_rules.by_domain",

@@ -78,6 +78,7 @@ pub struct TaskTemplate {
 }
 }
 
+crate::base::portable! {
 /// A wake that a schedule causes.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +88,7 @@ pub struct WakeTemplate {
     /// What it is told.
     pub text: WakeText,
 }
-crate::base::portable!(WakeTemplate { agent_id, text });
+}
 
 crate::base::portable! {
 /// What a team does at certain times.

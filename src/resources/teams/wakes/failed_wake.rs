@@ -13,6 +13,7 @@ use crate::store::{
 /// Failed wakes of an agent are counted up to this.
 const MAX_COUNTED: usize = 1_000;
 
+crate::base::portable! {
 /// A wake that is not handed out any more until somebody says so.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct FailedWake {
@@ -21,7 +22,7 @@ pub struct FailedWake {
     /// fields, this record has another version, too.
     pub wake: Wake,
 }
-crate::base::portable!(FailedWake { failed_at, wake });
+}
 
 /// Failed wakes by when they failed.
 pub static BY_TIME: Index<FailedWake, (Time, Id<Wake>)> =

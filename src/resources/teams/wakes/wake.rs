@@ -289,13 +289,14 @@ impl Wake {
     }
 }
 
+crate::base::portable! {
 /// The number of wakes of an organization dropped because their reason no longer held.
 #[derive(Clone, Debug, Default, Encode, Decode)]
 pub struct DroppedWakes {
     /// Since the organization was created.
     pub count: u64,
 }
-crate::base::portable!(DroppedWakes { count });
+}
 
 impl Record for DroppedWakes {
     const TABLE: &'static str = "wakes.dropped";
