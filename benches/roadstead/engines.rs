@@ -42,8 +42,12 @@ const READ: usize = 10_000;
 const AT_ONCE: usize = 1_000;
 
 /// The settings of the database server: those of its package, and what running-many asks for. Four
-/// servers have up to 32 connections each.
-const SETTINGS: [&str; 2] = ["max_connections=200", "max_pred_locks_per_transaction=256"];
+/// servers have up to 33 connections each.
+const SETTINGS: [&str; 3] = [
+    "max_connections=200",
+    "max_pred_locks_per_transaction=1024",
+    "max_pred_locks_per_relation=10000",
+];
 
 /// How long the standby may take to follow.
 const FOLLOWING: Duration = Duration::from_secs(60);

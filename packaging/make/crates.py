@@ -7,11 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
+RUST = "The Rust standard library"
+LIBC = "The GNU C Library, in a statically linked program"
+
 # What is in the program and is no package: name, license, files of its notices.
 OTHERS = [
-    ("The Rust standard library", "MIT OR Apache-2.0", []),
-    ("The GNU C Library, in a statically linked program", "LGPL-2.1-or-later",
-     ["packaging/licenses/LGPL-2.1.txt"]),
+    (RUST, "MIT OR Apache-2.0", []),
+    (LIBC, "LGPL-2.1-or-later", ["packaging/licenses/LGPL-2.1.txt"]),
 ]
 
 

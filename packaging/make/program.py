@@ -86,14 +86,24 @@ def has_packed_relocations():
     return name == "glibc" and tuple(int(part) for part in version.split(".")[:2]) >= (2, 36)
 
 
+def libc_version():
+    """The version of the C library of this machine: that of Debian's package where there is one."""
+    query = ["dpkg-query", "-W", "-f", "${Version}", "libc6-dev"]
+    try:
+        return subprocess.check_output(query, text=True, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "unknown").removeprefix("glibc ")
+
+
 def static_flags():
     """What links a program statically, with what is in static.c."""
     # From the checkout on, where cargo links: flags are a part of the names of symbols, and so of what
     # is made.
     made, compiler = "target/static/static.o", os.environ.get("CC", "cc")
     (ROOT / made).parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([compiler, "-O2", "-fPIC", "-c", "-o", made, "packaging/make/static.c"], cwd=ROOT,
-                   check=True)
+    version = f'-DGLIBC_VERSION="{libc_version()}"'
+    subprocess.run([compiler, "-O2", "-fPIC", version, "-c", "-o", made, "packaging/make/static.c"],
+                   cwd=ROOT, check=True)
     flags = ["-Ctarget-feature=+crt-static", f"-Clink-arg={made}"]
     if has_packed_relocations():
         # The addresses to change at the start take 20 KB then, and 1.8 MB otherwise.

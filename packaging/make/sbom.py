@@ -31,6 +31,22 @@ def component(package, checksums):
     return made
 
 
+def others(program):
+    """What is in the program and no package of Rust, with the versions that its compilers noted in it."""
+    kinds = {crates.RUST: (b"rustc version ", "rust-lang:rust"), crates.LIBC: (b"glibc version ", "gnu:glibc")}
+    for name, license_name, _ in crates.OTHERS:
+        start, vendor = kinds[name]
+        found = re.search(re.escape(start) + rb"([\w.+~-]+)", program.content)
+        if name == crates.LIBC and not program.is_static:
+            continue
+        made = {"type": "library", "name": name, "licenses": [{"expression": license_name}]}
+        if found:
+            made["version"] = found[1].decode()
+            # As lists of vulnerabilities name it: without what a distribution adds.
+            made["cpe"] = f"cpe:2.3:a:{vendor}:{made['version'].partition('-')[0]}:*:*:*:*:*:*:*"
+        yield made
+
+
 def needed(packages, own, target):
     """What each package of the program needs of the others, by their references."""
     resolve = crates.metadata([target])["resolve"]
@@ -53,8 +69,6 @@ def sbom(program, time):
     own = f"pkg:generic/roadstead@{program.version}"
     digest = sha256(program.content)
     checksums = crates.checksums()
-    others = [{"type": "library", "name": name, "licenses": [{"expression": license_name}]}
-              for name, license_name, _ in crates.OTHERS]
     listed = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -69,7 +83,8 @@ def sbom(program, time):
                 "hashes": [{"alg": "SHA-256", "content": digest}],
             },
         },
-        "components": [component(package, checksums) for package in packages] + others,
+        "components": [component(package, checksums) for package in packages]
+                      + list(others(program)),
         "dependencies": needed(packages, own, target),
     }
     return (json.dumps(listed, indent=1) + "\n").encode()

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <sys/random.h>
 
+/* Which C library is in the program, beside the compilers that the linker lists (`readelf -p .comment`). */
+__asm__(".ident \"glibc version " GLIBC_VERSION "\"");
+
 /* Where names of hosts and users are looked up: in the files in /etc, and by DNS.
  *
  * /etc/nsswitch.conf may name modules of the machine, such as mdns4_minimal, resolve or sss. A static

@@ -200,8 +200,14 @@ pub struct SystemAction<'a> {
 
 /// Inserts an audit entry of an action of the service into the transaction's organization.
 pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
+    let entry = system_entry(tx, done);
+    insert(tx, &entry)
+}
+
+/// The entry of an action of the service in the transaction's organization.
+fn system_entry(tx: &Tx, done: SystemAction) -> AuditEntry {
     debug_assert!(actions::is_by_itself(done.action), "{} is not listed", done.action);
-    let entry = AuditEntry {
+    AuditEntry {
         id: tx.new_id(),
         org: tx.org(),
         created_at: tx.now(),
@@ -216,8 +222,7 @@ pub fn audit_system(tx: &mut Tx, done: SystemAction) -> Result<()> {
         detail: Some(done.detail.into()),
         request_id: done.cause.into(),
         outcome: AuditOutcome::Success,
-    };
-    insert(tx, &entry)
+    }
 }
 
 /// What an audit entry records of a request besides its actor.

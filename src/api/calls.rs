@@ -119,6 +119,8 @@ pub struct Calls {
     asked: PendingCalls,
     sent_bytes: usize,
     is_closed: bool,
+    /// Whether one was not asked for since it was closed.
+    is_cut: bool,
 }
 
 impl Calls {
@@ -168,6 +170,11 @@ impl Calls {
     /// Ends that.
     pub fn reopen(&mut self) {
         self.is_closed = false;
+    }
+
+    /// Whether a result is missing that was not asked for, since no further call was.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The bytes of all calls that were asked for in this run, and of all answers that are known.
@@ -232,7 +239,9 @@ impl Calls {
     /// # Errors
     /// The result of every call, once their bodies exceed the limit.
     fn register(&mut self, tag: Tag, call: Call) -> Result<Tag, CallResult> {
+        let is_known = self.known.as_ref().is_some_and(|known| known.heard.contains_key(&tag));
         if self.is_closed {
+            self.is_cut |= !is_known;
             return Ok(tag);
         }
         self.sent_bytes += call.body.len();
@@ -240,7 +249,6 @@ impl Calls {
             self.asked = PendingCalls::default();
             return Err(CallResult { answer: Err(Failure::TooMuch), took: Duration::ZERO });
         }
-        let is_known = self.known.as_ref().is_some_and(|known| known.heard.contains_key(&tag));
         if !is_known && self.asked.calls.iter().all(|(asked, _)| *asked != tag) {
             self.asked.calls.push((tag, call));
         }
@@ -484,8 +492,9 @@ mod tests {
         calls.hear(&call("http://a.test/"), known);
         calls.close();
         assert!(calls.send(call("http://a.test/")).is_some());
+        assert!(!calls.is_cut(), "nothing is missing");
         assert!(calls.send(call("http://b.test/")).is_none());
-        assert!(!calls.has_pending());
+        assert!(calls.is_cut() && !calls.has_pending());
         calls.reopen();
         assert!(calls.send(call("http://b.test/")).is_none());
         assert!(calls.has_pending());

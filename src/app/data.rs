@@ -274,6 +274,7 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
+        placement::make_private(&self.path, &dir);
         let clock = Clock::system();
         let leftover = self.database();
         if leftover.exists() {
@@ -415,6 +416,16 @@ mod tests {
         for file in [DATABASE, KEY, FORMAT_FILE] {
             assert_eq!(mode(dir.path().join(file)), 0o600, "{file}");
         }
+    }
+
+    #[test]
+    fn an_empty_directory_that_is_taken_over_becomes_its_owners_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("given");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        drop(DataDir::at(&path).open_or_create().unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

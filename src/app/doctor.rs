@@ -393,6 +393,11 @@ fn settings(settings: &[Setting], found: &mut Findings) {
         Some(_) => found.ok("mail", "mail is configured"),
         None => found.ok("mail", "no mail can be sent: --smtp-url and --mail-from are not set"),
     }
+    if value("--oidc").is_some() {
+        let message =
+            "providers of sign-ins are configured, and not asked: what fails is in the log";
+        found.ok("sign-in", message);
+    }
     if value("--rate-limit") == Some("0") {
         let message = "requests are not limited: --rate-limit is 0";
         found.warn("rate-limit", message, "set a limit, so that one caller cannot use it all");

@@ -1,9 +1,9 @@
 //! Whether a directory can be a data directory: what is in it already, and who may write it. The
 //! names of its files.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use super::data_dir_error::DataDirError;
@@ -85,6 +85,19 @@ pub fn require_no_foreign_files(path: &Path) -> Result<(), DataDirError> {
          that does not exist, with --data",
         path.display()
     )))
+}
+
+/// Takes an empty directory that was made for this away from other users. One that belongs to another user,
+/// such as a volume, stays as it is.
+pub fn make_private(path: &Path, dir: &File) {
+    let tightened = dir.metadata().and_then(|inspected| match inspected.mode() {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode => dir.set_permissions(Permissions::from_mode(mode & 0o7700)),
+    });
+    if let Err(error) = tightened {
+        let path = path.display();
+        tracing::warn!(%error, "{path} is accessible to other users; as its owner, run chmod 700 {path}");
+    }
 }
 
 /// Says what is in a directory besides these files and what every new file system has; `None` if

@@ -60,7 +60,7 @@ pub use second_factor::{
 };
 pub use session::{
     KNOWN_ADDRESS_SECS, KNOWN_ADDRESSES_BY_TIME, KnownSignInAddress, SESSIONS_BY_EXPIRY,
-    SESSIONS_BY_USER, Session, UsedFrom,
+    SESSIONS_BY_USER, Session, UsedFrom, ends_with_session,
 };
 pub use step_up::{
     NEVER, PROOF_REQUIRED, PROOF_SECS, SessionProof, is_recent, note_proof, proved_at,

@@ -4,7 +4,7 @@
 use bincode::{Decode, Encode};
 
 use super::records::{Membership, Organization, User};
-use super::session::Session;
+use super::session::{Session, ends_with_session};
 use crate::base::{Error, Id, Result, Time};
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, View, upgrade_shorter,
@@ -64,8 +64,7 @@ impl Record for RequiredProvider {
     }
 }
 
-/// That a session was begun with a provider. Separate from the session, whose layout stays as it is; it ends
-/// with it.
+/// That a session was begun with a provider.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct ProviderSession {
     pub session: Id<Session>,
@@ -85,11 +84,7 @@ pub static PROVIDER_SESSIONS_BY_SUBJECT: Index<ProviderSession, [u8; 32]> =
 pub static PROVIDER_SESSIONS_BY_SID: Index<ProviderSession, [u8; 32]> =
     Index::non_unique("sessions.provider.by_sid", |begun| begun.sid);
 
-static SESSION: Reference<ProviderSession, Session> = Reference::cascade(
-    &["session"],
-    |session: &Session| session.id.to_bytes(),
-    |begun: &ProviderSession, _| vec![begun.session.to_bytes()],
-);
+static SESSION: Reference<ProviderSession, Session> = ends_with_session();
 
 impl Record for ProviderSession {
     const TABLE: &'static str = "sessions.provider";
@@ -137,7 +132,7 @@ pub(super) fn require_provider(
     if session == Id::NIL || required.lets_in(view, user, session)? {
         return Ok(());
     }
-    Err(required.missing())
+    Err(required.missing(user))
 }
 
 impl RequiredProvider {
@@ -150,9 +145,18 @@ impl RequiredProvider {
         })
     }
 
-    /// The error of a session that was not begun with one of its providers.
-    pub fn missing(&self) -> Error {
+    /// The error of a session of a user that was not begun with one of its providers.
+    pub fn missing(&self, user: Id<User>) -> Error {
         let names = self.providers.join(" or ");
+        if self.break_glass == user {
+            return Error::forbidden(
+                "provider_required",
+                format!(
+                    "this organization lets you in with its provider ({names}) or with your password, and \
+                     not with another provider; sign out, and sign in again with one of these"
+                ),
+            );
+        }
         Error::forbidden(
             "provider_required",
             format!(

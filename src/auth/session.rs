@@ -67,6 +67,16 @@ impl Record for Session {
     }
 }
 
+/// The reference of what is kept of a session in a record of its own, under the session's id, so that the
+/// layout of sessions stays as it is. It ends with the session.
+pub const fn ends_with_session<R: Record<Key = Id<Session>>>() -> Reference<R, Session> {
+    Reference::cascade(
+        &["session"],
+        |session: &Session| session.id.to_bytes(),
+        |kept: &R, _| vec![kept.key().to_bytes()],
+    )
+}
+
 /// An IP address from which a user has signed in. Its sign-in attempts are counted separately, so
 /// that anonymous clients cannot lock the user out (reference: conventions, "Rate limits").
 #[derive(Clone, Debug, Encode, Decode)]

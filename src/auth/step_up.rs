@@ -6,9 +6,9 @@
 use bincode::{Decode, Encode};
 
 use super::caller::Identity;
-use super::session::Session;
+use super::session::{Session, ends_with_session};
 use crate::base::{Error, Id, Kind, Result, Time};
-use crate::store::{AnyReference, Export, Key, Record, Reference, Tx, View};
+use crate::store::{AnyReference, Export, Record, Reference, Tx, View};
 
 /// A proof counts for 15 minutes: long enough for a piece of work, and too short for who finds an open
 /// browser.
@@ -23,19 +23,14 @@ pub const PROOF_REQUIRED: &str = "insufficient_user_authentication";
 /// Its challenge, which the realm ends.
 const CHALLENGE: &str = "Bearer error=\"insufficient_user_authentication\", max_age=\"900\",";
 
-/// When the person in a session proved who they are, where that is not its beginning. Separate from the
-/// session, whose layout stays as it is; it ends with it.
+/// When the person in a session proved who they are, where that is not its beginning.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub struct SessionProof {
     pub session: Id<Session>,
     pub proved_at: Time,
 }
 
-static SESSION: Reference<SessionProof, Session> = Reference::cascade(
-    &["session"],
-    |session: &Session| session.id.to_bytes(),
-    |proof: &SessionProof, _| vec![proof.session.to_bytes()],
-);
+static SESSION: Reference<SessionProof, Session> = ends_with_session();
 
 impl Record for SessionProof {
     const TABLE: &'static str = "sessions.proof";

@@ -154,7 +154,10 @@ fn text(report: &ImportReport, flags: &str) -> String {
              reset-password --email {email}{flags}\n"
         ));
     }
-    text.push_str("Set its secrets again, switch its webhooks on, and verify its domains.");
+    text.push_str(
+        "Set its secrets again (those of environments, keys of providers and credentials, signing keys \
+         of channels and wakes), switch its webhooks on, and verify its domains.",
+    );
     text
 }
 

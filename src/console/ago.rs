@@ -13,15 +13,18 @@ const FURTHEST: i64 = 14 * DAY;
 pub fn ago(at: Time, now: Time) -> String {
     let secs = now.secs().saturating_sub(at.secs());
     let away = secs.saturating_abs();
+    // Clocks differ, and what has just happened is nothing to come.
+    if away < MINUTE {
+        return "just now".into();
+    }
     let (unit, word) = match away {
         0..HOUR => (MINUTE, "min"),
         HOUR..DAY => (HOUR, "h"),
         DAY..FURTHEST => (DAY, if away < 2 * DAY { "day" } else { "days" }),
         _ => return minute(at),
     };
-    let count = (away / unit).max(1);
-    // Clocks differ, and what has just happened is nothing to come.
-    if secs < -MINUTE { format!("in {count} {word}") } else { format!("{count} {word} ago") }
+    let count = away / unit;
+    if secs < 0 { format!("in {count} {word}") } else { format!("{count} {word} ago") }
 }
 
 /// Returns a time in UTC, to the minute.
@@ -39,9 +42,10 @@ mod tests {
     fn what_is_near_is_counted_and_what_is_far_is_a_date() {
         let now = Time::parse("2026-11-21T18:23:03Z").unwrap();
         for (secs, text) in [
-            (0, "1 min ago"),
-            (59, "1 min ago"),
-            (-30, "1 min ago"),
+            (0, "just now"),
+            (59, "just now"),
+            (-30, "just now"),
+            (60, "1 min ago"),
             (179, "2 min ago"),
             (HOUR - 1, "59 min ago"),
             (HOUR, "1 h ago"),

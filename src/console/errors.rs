@@ -136,6 +136,9 @@ fn advice(error: &Error) -> &'static str {
             "The command roadstead setup-link prints it again, on the machine of the server."
         }
         Kind::NotFound => "It may have been deleted or renamed, or you may have no access to it.",
+        Kind::Forbidden if error.code() == "installation_admin_required" => {
+            "Nobody in the organization can allow it: who runs the server names those who administer it."
+        }
         Kind::Forbidden => {
             "An owner or admin of the organization can give you a role or a grant for it."
         }

@@ -60,6 +60,7 @@ enum Content {
     Lines,
     Object,
     Flag,
+    Moment,
 }
 
 impl Field {
@@ -189,6 +190,12 @@ impl Field {
         self
     }
 
+    /// It is a point in time, which is entered in UTC.
+    pub fn moment(mut self) -> Self {
+        self.content = Content::Moment;
+        self.kind("datetime-local")
+    }
+
     /// It is a list of words with commas between them.
     pub fn words(mut self) -> Self {
         self.content = Content::Words;
@@ -219,6 +226,7 @@ impl Field {
             }
             Value::Array(values) => values.iter().map(name).collect::<Vec<_>>().join(", "),
             Value::Null => self.unset.into(),
+            Value::String(time) if self.content == Content::Moment => as_entered(time).into(),
             value => name(value),
         }
     }
@@ -355,6 +363,7 @@ impl Field {
                 Some(object.filter(|object| !object.is_null()).unwrap_or(json!(text)))
             }
             Content::Number => Some(number(text)),
+            Content::Moment => Some(json!(in_utc(text))),
             Content::Text => Some(json!(self.meant(text))),
         }
     }
@@ -381,6 +390,23 @@ pub fn text_of(value: &Value) -> String {
         }
         Value::Object(object) if object.is_empty() => String::new(),
         Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
+    }
+}
+
+/// A point in time as browsers have it in a field: without its zone, and without a rest of zeros.
+fn as_entered(time: &str) -> &str {
+    let time = time.trim_end_matches('Z');
+    let time = time.strip_suffix(".000").unwrap_or(time);
+    time.strip_suffix(":00").filter(|rest| rest.matches(':').count() == 1).unwrap_or(time)
+}
+
+/// The point in time in UTC that a field has; what has a zone or is none is for the API to read or refuse.
+fn in_utc(text: &str) -> String {
+    match text.split_once('T') {
+        Some((_, time)) if time.contains(['Z', 'z', '+', '-']) => text.into(),
+        Some((_, time)) if time.matches(':').count() == 1 => format!("{text}:00Z"),
+        Some(_) => format!("{text}Z"),
+        None => text.into(),
     }
 }
 
@@ -443,6 +469,24 @@ mod tests {
         assert!(field.fill(&json!({"outer": null})).is_ok());
         assert!(field.fill(&json!({"outer": {}})).is_err() && field.fill(&json!({})).is_err());
         assert!(Field::secret("name", "Name").fill(&json!({})).is_ok());
+    }
+
+    #[test]
+    fn a_point_in_time_is_entered_to_the_minute_and_kept_as_it_is() {
+        for (stored, entered) in [
+            ("2031-01-01T09:00:00.000Z", "2031-01-01T09:00"),
+            ("2031-01-01T09:00:30.000Z", "2031-01-01T09:00:30"),
+            ("2031-01-01T09:00:00.500Z", "2031-01-01T09:00:00.500"),
+        ] {
+            let mut field = Field::text("at", "At").moment();
+            field.fill(&json!({"at": stored})).unwrap();
+            assert_eq!(field.value, entered);
+            assert_eq!(as_entered(&in_utc(entered)), entered);
+        }
+        assert_eq!(in_utc("2031-01-01T09:00"), "2031-01-01T09:00:00Z");
+        for other in ["2031-01-01T09:00:00Z", "2031-01-01T09:00:00+02:00", "soon", "2031-01-01"] {
+            assert_eq!(in_utc(other), other);
+        }
     }
 
     #[test]

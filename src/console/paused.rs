@@ -65,6 +65,17 @@ impl Pause {
     }
 }
 
+/// What the form is headed by that pauses a scope.
+pub fn heading(scope: &str) -> &'static str {
+    match scope {
+        "organization" => "Pause all agents in all teams",
+        "team" => "Pause the team",
+        "schedule" => "Pause the schedule",
+        "agent" => "Pause the agent in all of its teams",
+        _ => "Pause the agent in this team",
+    }
+}
+
 /// The people who may have paused something; none are read if nobody has.
 ///
 /// # Errors

@@ -9,6 +9,8 @@ pub struct Problems {
     pub summary: String,
     /// The problems that are about a field.
     pub issues: Vec<FieldProblem>,
+    /// Whether something else failed, or refused it, than what was entered.
+    is_elsewhere: bool,
     /// Paths whose field has another name in the form.
     renamed: Vec<(&'static str, &'static str)>,
     /// What people read beside fields of the form.
@@ -40,7 +42,14 @@ impl Problems {
             return Problems { issues, ..Problems::default() };
         }
         let summary = if issues.is_empty() { sentence(&message) } else { String::new() };
-        Problems { summary, issues, ..Problems::default() }
+        let is_elsewhere =
+            matches!(error.kind(), Kind::Upstream | Kind::Busy | Kind::Limited | Kind::Forbidden);
+        Problems { summary, issues, is_elsewhere, ..Problems::default() }
+    }
+
+    /// What is above them.
+    pub fn heading(&self) -> &'static str {
+        if self.is_elsewhere { "It was not done" } else { "Check what you entered" }
     }
 
     /// All problems with fields: the field's name in the form, and a sentence.
@@ -52,7 +61,8 @@ impl Problems {
             }
             let label = self.labels.iter().find(|(name, _)| *name == field);
             let label = label.map_or_else(|| words(field), |(_, label)| label.clone());
-            (field, sentence(&format!("{label} {}", issue.message)))
+            let colon = if self.inner(&issue.path).is_some() { ":" } else { "" };
+            (field, sentence(&format!("{label}{colon} {}", self.said(issue))))
         });
         all.collect()
     }
@@ -76,19 +86,36 @@ impl Problems {
 
     /// The name of the form's field that a path is about: of the one that has most of the path.
     pub fn field<'a>(&self, path: &'a str) -> &'a str {
-        let is_below = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.']);
-        let is_it = |from: &str| path.strip_prefix(from).is_some_and(is_below);
-        let found = self.renamed.iter().filter(|(from, _)| is_it(from));
         // A word of a list has no field of its own.
         let list = path.strip_suffix(']').and_then(|path| path.rsplit_once('['));
         let own = list.map_or(path, |(list, _)| list);
-        found.max_by_key(|(from, _)| from.len()).map_or(own, |(_, name)| name)
+        self.renaming(path).map_or(own, |(_, name)| name)
+    }
+
+    fn renaming(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        let is_below = |rest: &str| rest.is_empty() || rest.starts_with(['[', '.']);
+        let is_it = |from: &str| path.strip_prefix(from).is_some_and(is_below);
+        let found = self.renamed.iter().filter(|(from, _)| is_it(from));
+        found.max_by_key(|(from, _)| from.len()).copied()
+    }
+
+    /// What in an object a path is about that is entered in one field.
+    fn inner<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let (from, _) = self.renaming(path)?;
+        path.strip_prefix(from)?.strip_prefix('.')
+    }
+
+    fn said(&self, issue: &FieldProblem) -> String {
+        match self.inner(&issue.path) {
+            Some(inner) => format!("\"{inner}\" {}", issue.message),
+            None => issue.message.clone(),
+        }
     }
 
     /// The messages about a field of the form.
-    pub fn at(&self, name: &str) -> Vec<&str> {
+    pub fn at(&self, name: &str) -> Vec<String> {
         let about = self.issues.iter().filter(|issue| self.field(&issue.path) == name);
-        about.map(|issue| issue.message.as_str()).collect()
+        about.map(|issue| self.said(issue)).collect()
     }
 }
 
@@ -134,7 +161,8 @@ pub fn sentence(message: &str) -> String {
 
 /// A refusal as one sentence, its problems included.
 pub fn told(error: &Error) -> String {
-    let problems = error.issues().iter().map(|issue| format!("{} {}", issue.path, issue.message));
+    let problems =
+        error.issues().iter().map(|issue| format!("{} {}", words(&issue.path), issue.message));
     let problems: Vec<_> = problems.collect();
     sentence(&if problems.is_empty() { error.message().into() } else { problems.join("; ") })
 }
@@ -174,10 +202,35 @@ mod tests {
         let owned = owned.rename("config.url", "url");
         assert_eq!(owned.at("skills"), ["skills[0]"]);
         assert_eq!(owned.at("url"), ["config.url", "config.url[2].x"]);
-        assert_eq!(owned.at("config"), ["config.other"]);
+        assert_eq!(owned.at("config"), ["\"other\" config.other"]);
         assert_eq!(owned.field("rules[1].value"), "rules[1].value");
         let conflict = Problems::of(&Error::conflict("taken", "it exists already"));
         assert_eq!(conflict.summary, "It exists already.");
         assert!(!Problems::default().any());
+    }
+
+    #[test]
+    fn what_is_wrong_in_an_object_is_named_in_the_words_of_the_form() {
+        let of = |path: &str| {
+            let issue = vec![Issue::new(path, "must be a string")];
+            let problems = Problems::of(&Error::invalid(issue)).rename("variables", "variables");
+            let (_, sentence) = problems.sentences().remove(0);
+            [problems.at("variables").join(""), sentence]
+        };
+        assert_eq!(of("variables"), ["must be a string", "Variables must be a string."]);
+        let inner = ["\"X\" must be a string", "Variables: \"X\" must be a string."];
+        assert_eq!(of("variables.X"), inner);
+        let refused = Error::invalid(vec![Issue::new("promptName", "must not be empty")]);
+        assert_eq!(told(&refused), "Prompt name must not be empty.");
+    }
+
+    #[test]
+    fn what_failed_elsewhere_is_not_blamed_on_what_was_entered() {
+        let heading = |error: &Error| Problems::of(error).heading();
+        let failed = Error::new(Kind::Upstream, "sign_in_provider_failed", "it is away");
+        assert_eq!(heading(&failed), "It was not done");
+        let wrong = Error::forbidden("wrong_password", "the password is wrong");
+        assert_eq!(heading(&wrong.at("password")), "Check what you entered");
+        assert_eq!(heading(&Error::invalid_at("name", "is short")), "Check what you entered");
     }
 }

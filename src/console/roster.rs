@@ -18,7 +18,7 @@ const TABS: [(&str, &str, Method, &str); 8] = [
     ("Members", "/settings/members", Method::Get, "/organizations/members"),
     ("Keys", "/settings/keys", Method::Get, "/api-keys"),
     ("Grants", "/settings/grants", Method::Get, "/access-grants"),
-    ("Why may she?", "/settings/access", Method::Get, "/access/explain"),
+    ("Explain access", "/settings/access", Method::Get, "/access/explain"),
     ("Providers", "/settings/providers", Method::Get, "/llm-providers"),
     ("Prices", "/settings/model-prices", Method::Get, "/model-prices"),
     ("Organization", "/settings/organization", Method::Patch, "/organizations"),

@@ -25,7 +25,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("listing.organization", "Your organization"),
     ("listing.public", "Anyone"),
     ("llm.anthropic", "Anthropic"),
-    ("llm.custom", "OpenAI's API"),
+    ("llm.custom", "Another server with OpenAI's API"),
     ("llm.google", "Google"),
     ("llm.ollama", "Ollama"),
     ("llm.openai", "OpenAI"),
@@ -147,8 +147,8 @@ pub fn too_few(can: usize, needed: u32) -> String {
     };
     let must = if needed == 1 { "1 must".into() } else { format!("{needed} must") };
     format!(
-        "{can} approve now, and {must}. For the others, an admin vouches for the e-mail address, or \
-         gives a viewer another role, on their pages; until then what they are to approve waits, \
+        "{can} approve now, and {must}. An admin changes that on a person's page, and vouches for the \
+         e-mail address or gives a viewer another role; until then what they are to approve waits, \
          and times out."
     )
 }

@@ -138,6 +138,13 @@ fn belongs_to(detail: &str) -> Option<(&str, &str)> {
     Some((first.strip_suffix("Id").unwrap_or(first), id))
 }
 
+/// Whether a detail says what something belongs to, and nothing else.
+pub fn names_no_more(detail: &str) -> bool {
+    belongs_to(detail).is_some_and(|(_, id)| {
+        detail == id || detail.split_once(' ').is_some_and(|(_, rest)| rest == id)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +156,10 @@ mod tests {
         assert_eq!(belongs_to("environmentId 42, name X"), Some(("environment", "42")));
         assert_eq!(belongs_to("environment 42"), Some(("environment", "42")));
         assert_eq!([belongs_to(""), belongs_to("main")], [None, None]);
+        assert!(names_no_more(address) && names_no_more("teamId 42"));
+        for more in ["acme/main/prompt/notes 1.0.0", "environmentId 42, name X", "main", ""] {
+            assert!(!names_no_more(more), "{more}");
+        }
     }
 
     #[test]

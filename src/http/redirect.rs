@@ -47,7 +47,9 @@ impl Redirect {
     }
 
     fn location(&self, head: &Parts) -> Result<String> {
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let path = head.uri.path_and_query().map(|path| path.as_str());
+        // `*` is a target as well.
+        let path = path.filter(|path| path.starts_with('/')).unwrap_or("/");
         if let Some(url) = &self.public_url {
             return Ok(format!("{url}{path}"));
         }
@@ -82,6 +84,7 @@ mod tests {
         for (port, host, target, to) in [
             (7443, "a.test", "/x?y=z", "https://a.test:7443/x?y=z"),
             (443, "a.test:80", "/", "https://a.test/"),
+            (443, "a.test", "*", "https://a.test/"),
             (7443, "[::1]:7080", "//evil.test/", "https://[::1]:7443//evil.test/"),
             (443, "10.0.0.7", "http://evil.test/a", "https://10.0.0.7/a"),
         ] {

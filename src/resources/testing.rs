@@ -193,6 +193,7 @@ fn organization(tx: &mut Tx, slug: &str) -> Result<Id<Org>> {
         name: Name::parse(slug).unwrap(),
         created_at: tx.now(),
         updated_at: tx.now(),
+        updated_by: None,
     };
     tx.insert(&organization)?;
     Ok(organization.id)

@@ -139,8 +139,9 @@ impl<R: Record, T: Record> Reference<R, T> {
         self
     }
 
-    /// Leaves to a sweep what is too much for one transaction. For records that are reached through
-    /// their target only: until they are removed, nothing else may list, count or find them.
+    /// Leaves to a sweep what is too much for one transaction. Until then the records are there, with their
+    /// reference to a target that is gone. Those to be removed must be reached through it only: nothing else
+    /// may list, count or find them. Those to be cleared may be, by what takes the reference for none.
     pub const fn deferred(mut self) -> Self {
         self.deferred = true;
         self
@@ -174,7 +175,10 @@ impl<R: Record, T: Record> Reference<R, T> {
         tx.replace_referrer(record, &cleared)
     }
 
-    /// Whether there is such a target again, to which what is not cleared yet, or is new, refers rightly.
+    /// Whether there is such a target again, to which what is not cleared yet, or is new, refers rightly. It
+    /// is looked for in the organization of the sweep: that of the target. A removal is left to the sweep of
+    /// the organization in which the target was removed (see [`super::removal`]), and
+    /// [`AnyReference::can_be_deferred`] excludes references to what another one owns.
     fn is_back(&self, view: &View, of: &Referrers) -> Result<bool> {
         let may_be = self.deferred && matches!(self.on_remove, OnRemove::Clear(_));
         match T::Key::read(&mut of.target.as_slice()) {
@@ -225,8 +229,9 @@ pub trait AnyReference: Sync {
     fn action(&self) -> Action;
     /// Returns whether a sweep may complete it.
     fn is_deferred(&self) -> bool;
-    /// Returns whether organizations own the records at both ends.
-    fn is_within_org(&self) -> bool;
+    /// Returns whether the sweep of an organization could complete it: it owns the referring records, and
+    /// their targets, unless nobody owns these.
+    fn can_be_deferred(&self) -> bool;
     /// Returns where to find the records that refer to `target`, a `T`.
     fn referrers(&self, target: &dyn AnyRecord) -> Vec<Referrers>;
     /// Returns whether there may be a referring record.
@@ -284,8 +289,8 @@ impl<R: Record, T: Record> AnyReference for Reference<R, T> {
     fn is_deferred(&self) -> bool {
         self.deferred
     }
-    fn is_within_org(&self) -> bool {
-        R::ORG_SCOPED
+    fn can_be_deferred(&self) -> bool {
+        R::ORG_SCOPED && self.org.is_none()
     }
 
     fn referrers(&self, target: &dyn AnyRecord) -> Vec<Referrers> {
@@ -408,8 +413,8 @@ impl References {
     /// the references to a table are kept in the order of the tables that refer to it.
     ///
     /// # Panics
-    /// If two references have the same name, or a deferred one is not of records of an organization, whose
-    /// sweep completes it.
+    /// If two references have the same name, or a deferred one is none that the sweep of an organization
+    /// could complete.
     pub fn new(tables: Vec<(&'static str, Vec<&'static dyn AnyReference>)>) -> Self {
         let names: Vec<_> = tables.iter().map(|(name, _)| *name).collect();
         let mut all: Vec<_> = tables.into_iter().flat_map(|(_, references)| references).collect();
@@ -419,7 +424,7 @@ impl References {
             references.to.entry(reference.to()).or_default().push(reference);
             references.from.entry(reference.from()).or_default().push(reference);
             let name = reference.name();
-            let is_possible = reference.is_within_org() || !reference.is_deferred();
+            let is_possible = reference.can_be_deferred() || !reference.is_deferred();
             assert!(is_possible, "{name} cannot be deferred");
             let other = references.named.insert(name, reference);
             assert!(other.is_none(), "two references are named {}", reference.name());

@@ -14,7 +14,7 @@ use super::list_source::ListSource;
 use super::record::{AnyRecord, Export, Org, Record, decode, org_prefix};
 use super::reference::{Action, AnyReference, Referrers};
 use super::tx::Tx;
-use crate::base::{Id, Result};
+use crate::base::{Error, Id, Result};
 
 /// One attempt changes about 2,000 keys at most for deferred references: a tenth of what a
 /// transaction may, some 20 ms during which other writes wait.
@@ -57,8 +57,8 @@ impl Record for PendingRemoval {
 pub(super) struct Removal {
     /// Deferred references to follow; the last is next.
     unfinished: Vec<Unfinished>,
-    /// Whether references are being followed: a record removed meanwhile adds its own.
-    is_running: bool,
+    /// The organization in which references are being followed: a record removed meanwhile adds its own.
+    running_in: Option<Id<Org>>,
     /// Number of changed keys of the transaction that do not count towards the limit.
     before: usize,
     /// Number of changed keys that count, so far.
@@ -88,7 +88,7 @@ impl Tx<'_> {
     }
 
     fn remove_any(&mut self, record: &dyn AnyRecord) -> Result<()> {
-        if self.removal.is_running {
+        if self.removal.running_in.is_some() {
             return self.remove_referrer(record);
         }
         for reference in self.references.to(record.table().name) {
@@ -110,9 +110,9 @@ impl Tx<'_> {
 
     /// See [`Tx::remove_orphan`].
     pub(super) fn remove_any_orphan(&mut self, record: &dyn AnyRecord) -> Result<()> {
-        self.removal.is_running = true;
+        self.removal.running_in = Some(self.org());
         let end = self.remove_referrer(record).and_then(|()| self.follow());
-        self.removal.is_running = false;
+        self.removal.running_in = None;
         end
     }
 
@@ -140,9 +140,9 @@ impl Tx<'_> {
                 let of = Referrers { prefix: row.prefix.clone(), target: row.target.clone() };
                 Unfinished { reference, of, pending: Some(row) }
             }));
-        self.removal.is_running = true;
+        self.removal.running_in = Some(self.org());
         let end = self.follow();
-        self.removal.is_running = false;
+        self.removal.running_in = None;
         end.map(|()| is_any)
     }
 
@@ -156,6 +156,7 @@ impl Tx<'_> {
                 match reference.action() {
                     Action::Restrict => {}
                     _ if reference.is_deferred() => {
+                        self.require_same_org()?;
                         self.removal.unfinished.push(Unfinished { reference, of, pending: None });
                     }
                     Action::Cascade | Action::Clear => while !reference.step(self, &of)? {},
@@ -202,8 +203,18 @@ impl Tx<'_> {
         self.reschedule()
     }
 
+    /// Requires that the organization is still that in which references are followed. What is deferred is
+    /// followed, and left to a sweep, there: in another one it would find nothing of its own.
+    fn require_same_org(&self) -> Result<()> {
+        if self.removal.running_in.is_some_and(|org| org != self.org()) {
+            return Err(Error::internal("a removal goes on in another organization"));
+        }
+        Ok(())
+    }
+
     /// Stores a row for each deferred reference that may have referring records left.
     fn reschedule(&mut self) -> Result<()> {
+        self.require_same_org()?;
         // The sweep begins with the oldest row, so the last of the list is stored first.
         for Unfinished { reference, of, pending } in
             std::mem::take(&mut self.removal.unfinished).into_iter().rev()

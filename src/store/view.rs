@@ -445,15 +445,10 @@ impl<'a> View<'a> {
 
     fn get_sized<R: Record>(&self, key: &[u8]) -> Result<Option<(usize, R)>> {
         let mut found = None;
-        let read = self.raw_get(R::TABLE, key, &mut |value| {
+        self.raw_get(R::TABLE, key, &mut |value| {
             found = Some((value.len(), self.decoded(key, value)?));
             Ok(())
-        });
-        if let Some(count) = self.walk.count {
-            // A filter reads it to decide about what is counted, and may leave out what it cannot read.
-            count.charge(found.as_ref().map(|(bytes, _)| *bytes), read.is_ok());
-        }
-        read?;
+        })?;
         Ok(found)
     }
 
@@ -463,7 +458,14 @@ impl<'a> View<'a> {
         key: &[u8],
         see: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<bool> {
-        self.reading(|reader| reader.get(table, key, see))
+        let mut bytes = 0;
+        let read = self.reading(|reader| {
+            reader.get(table, key, &mut |value| {
+                bytes = value.len();
+                see(value)
+            })
+        });
+        self.charged(bytes, read)
     }
 
     pub(super) fn scan(
@@ -473,7 +475,23 @@ impl<'a> View<'a> {
         order: Order,
         each: &mut ScanFn<'_>,
     ) -> Result<()> {
-        self.reading(|reader| reader.scan(table, range, order, each))
+        let mut bytes = 0;
+        let read = self.reading(|reader| {
+            reader.scan(table, range, order, &mut |key, value| {
+                bytes += value.len();
+                each(key, value)
+            })
+        });
+        self.charged(bytes, read)
+    }
+
+    /// Charges what was read to the count of a list, if one is counted: a filter has read it to decide about
+    /// what is counted, and may leave out what it cannot read. The scan of the list itself has no part in it.
+    fn charged<T>(&self, bytes: usize, read: Result<T>) -> Result<T> {
+        if let Some(count) = self.walk.count {
+            count.charge(bytes, read.is_ok());
+        }
+        read
     }
 
     /// Reads what is stored, with the changes of the transaction in front of it.

@@ -63,7 +63,7 @@ fn equal_texts_are_one_call_that_costs_once_and_are_in_the_audit_log() {
     price(&acme);
     let compared =
         compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hello."}})).ok();
-    assert_eq!(pick(&compared, "same stopped costUsd"), json!([12, null, 0.18]));
+    assert_eq!(pick(&compared, "same stopped costUsd costNote"), json!([12, null, 0.18, null]));
     assert_eq!(model.arrived().len(), 12);
     let entries = acme.owner.get("/audit-logs?action=prompt.compare").items();
     let detail = |at: usize| entries[at]["resource"]["detail"].as_str().unwrap();
@@ -99,6 +99,19 @@ fn what_is_under_way_when_it_costs_too_much_is_ended_shown_and_counted() {
     assert_eq!(right["scores"][0]["passed"], true);
     assert_eq!(row(&compared, "n11")["right"], Value::Null);
     assert_eq!(model.arrived().len(), 2 * done);
+}
+
+#[test]
+fn what_has_no_price_is_not_told_to_be_free() {
+    let acme = acme();
+    let model = echo();
+    let provider = connected(&acme, &model);
+    publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
+    inputs(&acme, 1, &json!({}));
+    let compared = compare(&acme, &provider, json!({"left": {}, "right": {"source": "Hi."}})).ok();
+    assert_eq!(pick(&compared, "costUsd"), json!([0.0]));
+    let note = compared["costNote"].as_str().unwrap();
+    assert!(note.contains("no price of small"), "{note}");
 }
 
 #[test]

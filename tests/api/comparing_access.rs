@@ -25,6 +25,10 @@ struct Begun {
 impl Begun {
     /// Twenty inputs, to be compared by equal texts: one call for each.
     fn with_inputs() -> Self {
+        Self::with(20)
+    }
+
+    fn with(inputs: usize) -> Self {
         let acme = acme();
         let (begin, begun) = channel();
         let (go, may_go) = channel::<()>();
@@ -36,7 +40,7 @@ impl Begun {
         });
         let provider = connected(&acme, &model);
         publish(&acme, ["main", "prompt", "p", "1.0.0"], "Hello.");
-        for n in 0..20 {
+        for n in 0..inputs {
             create(&acme, json!({"name": format!("n{n:02}"), "message": format!("{n}")})).ok();
         }
         Begun { acme, model, provider, begun, go }
@@ -117,11 +121,11 @@ fn a_comparison_ends_with_the_error_when_the_environment_of_its_values_is_restri
     assert!(model.arrived().len() <= 4, "no further input is asked about");
 }
 
-/// What a comparison answers whose provider is changed meanwhile.
-fn with_provider_changed(change: impl FnOnce(&Caller, &str)) {
-    let all = Begun::with_inputs();
-    let Begun { acme, model, provider, begun, go } = all;
-    let compared: Value = thread::scope(|scope| {
+/// What a comparison on so many inputs answers whose provider is changed meanwhile, and how many were asked
+/// about.
+fn with_provider_changed(inputs: usize, change: impl FnOnce(&Caller, &str)) -> (Value, usize) {
+    let Begun { acme, model, provider, begun, go } = Begun::with(inputs);
+    let compared = thread::scope(|scope| {
         let compared =
             scope.spawn(|| compare(&acme, &provider, json!({"left": {}, "right": {}})).ok());
         begun.recv().unwrap();
@@ -129,25 +133,37 @@ fn with_provider_changed(change: impl FnOnce(&Caller, &str)) {
         drop(go);
         compared.join().unwrap()
     });
+    (compared, model.arrived().len())
+}
+
+fn assert_stopped((compared, asked): &(Value, usize)) {
     let same = usize::try_from(compared["same"].as_u64().unwrap()).unwrap();
     // What was asked before is answered, and kept.
     assert!((1..=4).contains(&same), "{compared}");
-    assert_eq!(pick(&compared, "stopped unknown"), json!(["providerChanged", 20 - same]));
-    assert_eq!(model.arrived().len(), same);
+    assert_eq!(pick(compared, "stopped unknown"), json!(["providerChanged", 20 - same]));
+    assert_eq!(*asked, same);
 }
 
 #[test]
 fn nothing_further_is_sent_with_a_key_that_was_replaced() {
-    with_provider_changed(|admin, provider| {
+    assert_stopped(&with_provider_changed(20, |admin, provider| {
+        admin.patch(provider, json!({"apiKey": "sk-another"})).ok();
+    }));
+}
+
+#[test]
+fn a_comparison_is_whole_if_its_provider_is_changed_once_all_was_asked() {
+    let (compared, _) = with_provider_changed(1, |admin, provider| {
         admin.patch(provider, json!({"apiKey": "sk-another"})).ok();
     });
+    assert_eq!(pick(&compared, "stopped same"), json!([null, 1]));
 }
 
 #[test]
 fn nothing_further_is_sent_to_a_provider_that_was_deleted() {
-    with_provider_changed(|admin, provider| {
+    assert_stopped(&with_provider_changed(20, |admin, provider| {
         admin.delete(provider).ok();
-    });
+    }));
 }
 
 #[test]

@@ -68,6 +68,8 @@ fn every_problem_of_every_rule_is_reported() {
         "rules[1].type",
         "rules[1].value",
     ]);
+    post(json!([{"type": "maxLength", "value": "x"}, {"type": "moon", "value": 1}]))
+        .invalid(&["rules[1].type", "rules[0].value"]);
     let problem = post(json!([
         {"type": "maxLength", "value": 0},
         {"type": "maxLength", "value": "0"},
@@ -84,7 +86,7 @@ fn every_problem_of_every_rule_is_reported() {
         policy(&acme, "error", json!([{"type": "maxLength", "value": 1}]))
     );
     let patch = json!({"severity": "fatal", "rules": [{"type": "maxLength", "value": -1}]});
-    acme.admin.patch(&path, patch).invalid(&["severity"]);
+    acme.admin.patch(&path, patch).invalid(&["severity", "rules[0].value"]);
     let patch = json!({"rules": [{"type": "maxLength", "value": -1}]});
     acme.admin.patch(&path, patch).invalid(&["rules[0].value"]);
 }

@@ -179,10 +179,13 @@ fn a_comparison_ends_when_it_has_cost_what_it_may() {
     acme.admin.put("/model-prices/small", json!({"inputUsd": 1000, "outputUsd": 1000})).ok();
     let sides = json!({"left": {}, "right": {"source": "Hi."}, "maxCostUsd": 0.01});
     let compared = compare(&acme, &provider, sides).ok();
-    assert_eq!(pick(&compared, "stopped unknown"), json!(["maxCost", 8]));
+    assert_eq!(compared["stopped"], "maxCost");
     assert_eq!(compared["inputs"][0]["left"], Value::Null, "those not run come before the same");
-    // Four inputs were under way: 8 answers of 15 tokens for a thousandth of a dollar each.
-    assert_eq!(compared["costUsd"], 0.12);
+    // At most four inputs were under way: two answers each, of 15 tokens for a thousandth of a dollar.
+    let run = 12 - compared["unknown"].as_u64().unwrap();
+    assert!((1..=4).contains(&run), "{run}");
+    let cost = compared["costUsd"].as_f64().unwrap();
+    assert!((cost - 0.03 * run as f64).abs() < 1e-9, "{cost} for {run}");
 }
 
 #[test]

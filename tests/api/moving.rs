@@ -415,6 +415,11 @@ fn a_file_with_records_that_are_none_is_refused() {
     refused(&made_up(early), "out of order");
     let nobody = with(&lines, 1, |line| line["member"]["role"] = json!("Member"));
     refused(&nobody, "there is no owner");
+    let mut member = lines.clone();
+    member.insert(1, lines[1].clone());
+    refused(&made_up(member.clone()), "a user is there twice");
+    let address = with(&member, 1, |line| line["member"]["user"] = json!(org));
+    refused(&address, "a user is there twice");
     assert!(lines[1].contains(&fixture.owner_id));
     running.stop();
 }

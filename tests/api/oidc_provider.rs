@@ -69,10 +69,14 @@ impl Provider {
 
     fn respond(&self, request: &str) -> Vec<u8> {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let target = head.split(' ').nth(1).unwrap();
+        if let Some((path, query)) = target.split_once('?') {
+            return self.lead(path, query);
+        }
         if head.starts_with("GET ") {
             self.asked.fetch_add(1, Ordering::Relaxed);
         }
-        let answer = match head.split(' ').nth(1).unwrap() {
+        let answer = match target {
             "/.well-known/openid-configuration" => Ok(json!({
                 "issuer": self.issuer,
                 "authorization_endpoint": format!("{}/auth", self.issuer),
@@ -90,6 +94,38 @@ impl Provider {
             Err(error) => (400, json!({"error": error})),
         };
         response(status, "content-type: application/json\r\n", &body.to_string())
+    }
+
+    /// What a browser is answered that is led here: who it may be signed in as, and the way back once one of
+    /// them is chosen, or it has signed out.
+    fn lead(&self, path: &str, query: &str) -> Vec<u8> {
+        let asked: BTreeMap<String, String> =
+            form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let back = match (path, asked.get("as")) {
+            ("/auth", Some(name)) => {
+                let url = format!("{}/auth?{query}", self.issuer);
+                let home = asked["redirect_uri"].split("/sign-in/").next().unwrap();
+                format!("{home}{}", self.sign_in(&url, person(name), "ES256"))
+            }
+            ("/end", _) => {
+                let mut state = form_urlencoded::Serializer::new(String::new());
+                let state = state.append_pair("state", &asked["state"]).finish();
+                format!("{}?{state}", asked["post_logout_redirect_uri"])
+            }
+            ("/auth", None) => {
+                let url = format!("/auth?{query}").replace('&', "&amp;");
+                let link =
+                    |name| format!("<a id=\"{name}\" href=\"{url}&amp;as={name}\">{name}</a> ");
+                let links = ["grace", "ben"].map(link).concat();
+                // Without an icon a browser would ask for one.
+                let head =
+                    "<!doctype html><title>Provider</title><link rel=\"icon\" href=\"data:,\">";
+                let page = format!("{head}<p>Who is it? {links}</p>");
+                return response(200, "content-type: text/html\r\nconnection: close\r\n", &page);
+            }
+            _ => panic!("nobody asks for {path}"),
+        };
+        response(303, &format!("location: {back}\r\nconnection: close\r\n"), "")
     }
 
     fn keys(&self) -> Value {

@@ -170,7 +170,7 @@ fn audit_log_to_be(tx: &mut Tx) -> Result<()> {
 fn unfinished_import(tx: &mut Tx) -> Result<()> {
     let (id, at) = (uuid::Uuid::from_u128(1), "2026-01-15T12:00:00.000Z");
     let organization = json!({"id": id, "slug": "moved", "name": "Moved", "created_at": at,
-        "updated_at": at});
+        "updated_at": at, "updated_by": id});
     let member = json!({"user": id, "is_service": false, "email": "ada@moved.test", "name": "Ada",
         "image": "https://a.test/", "created_at": at, "role": "Owner", "email_verified": true,
         "joined_at": at});
@@ -230,12 +230,14 @@ pub fn fill(dir: &Path, much: bool) {
 
 /// Signs somebody in with a provider, who joins by their domain, and requires it in the organization.
 fn sign_in_with(provider: &Provider, owner: &Caller, anonymous: &Caller) {
-    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member"});
     let eve = owner.get("/auth/session").ok()["user"]["id"].clone();
-    let registry = json!({"slug": "granted", "name": "Granted"});
-    let registry = owner.post("/registries", registry).ok()["id"].clone();
-    let grant = json!({"resourceType": "registry", "resourceId": registry});
-    let given = json!({"provider": "kc", "value": "ops", "role": "admin", "grants": [grant]});
+    // One each: what a domain has granted, no rule grants again.
+    let [ruled, joined] = ["granted", "joined"].map(|slug| {
+        let registry = owner.post("/registries", json!({"slug": slug, "name": slug})).ok();
+        json!([{"resourceType": "registry", "resourceId": registry["id"]}])
+    });
+    let given = json!({"provider": "kc", "value": "ops", "role": "admin", "grants": ruled});
+    let rule = json!({"domain": "acme.test", "provider": "kc", "role": "member", "grants": joined});
     let settings = json!({"domains": [rule], "breakGlassUserId": eve, "rules": [given]});
     owner.put("/organizations/sign-in", settings).ok();
     let begin = json!({"provider": "kc"});

@@ -47,6 +47,11 @@ impl Sites {
         self.addresses.lock().unwrap().insert(domain.into(), to);
     }
 
+    /// The address that a domain is led to.
+    pub fn address(&self, domain: &str) -> SocketAddr {
+        self.addresses.lock().unwrap()[domain]
+    }
+
     /// Makes a certificate of a domain.
     pub fn certify(&self, domain: &str) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();

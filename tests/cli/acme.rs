@@ -461,7 +461,7 @@ fn an_authority_that_refuses_lies_hangs_or_floods_costs_nothing_but_the_certific
         let name = ServerName::try_from(name).unwrap();
         let trusted = usual(&[&fs::read_to_string(own).unwrap()]);
         let mut stream = connect_to(serving.address, name, &trusted).unwrap();
-        let page = asked(&mut stream, "GET /sign-in HTTP/1.1", DOMAIN).unwrap();
+        let page = asked(&mut stream, "GET /setup HTTP/1.1", DOMAIN).unwrap();
         assert!(page.starts_with("HTTP/1.1 200"), "{page}");
         assert!(!page.contains("strict-transport-security"), "of a self-signed one: {page}");
         case.ended(&mut serving);

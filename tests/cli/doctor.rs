@@ -38,6 +38,9 @@ fn all_is_well_with_a_new_directory_that_is_backed_up_while_its_server_runs_or_n
     for check in ["directory", "rights", "database", "key", "space", "clock", "erasures"] {
         assert_eq!(level(&found, check), "ok", "{found}");
     }
+    let provider = "name=kc,issuer=https://id.example,client-id=roadstead";
+    let (code, found) = doctor(&place, &["--oidc", provider]);
+    assert_eq!((code, level(&found, "sign-in")), (Some(0), "ok".into()), "{found}");
     let serving = Serving::start(&place, &[]);
     let (code, found) = doctor(&place, &[]);
     for check in ["server", "panics"] {

@@ -129,3 +129,17 @@ fn a_test_fails_whose_server_logged_an_error_that_it_did_not_ask_for() {
     let message = dropped.downcast_ref::<String>().unwrap();
     assert!(message.contains("ERROR the ledger of erasures cannot be used"), "{message}");
 }
+
+#[test]
+fn a_provider_of_sign_ins_that_fails_has_a_line() {
+    // At a private address that nothing allows.
+    let provider = "name=kc,issuer=http://127.0.0.1:1,client-id=roadstead";
+    let (_, log) = logged(&["--oidc", provider], |serving, _| {
+        let anonymous = serving.caller("").with_fields(&[]);
+        let begun = anonymous.post("/auth/providers/begin", json!({"provider": "kc"}));
+        begun.refused(502, "sign_in_provider_failed");
+    });
+    let line = log.lines().find(|line| line.contains("a provider of sign-ins fails"));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("WARN") && line.contains("provider=\"kc\""), "{line}");
+}

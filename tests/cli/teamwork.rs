@@ -481,6 +481,11 @@ fn a_list_of_no_items_is_refused() {
         let list = [list, "list", "--team", "shipping", "--limit", "0"];
         desk.run(&list).fails(2, "give a whole number from 1 on");
     }
+    let prompt = |command| ["prompt", command, "main/scribe"].to_vec();
+    let lists = [vec!["agent", "list"], vec!["tool", "list"], prompt("history"), prompt("changes")];
+    for list in lists {
+        desk.run(&[&list[..], &["--limit", "0"]].concat()).fails(2, "a whole number from 1 on");
+    }
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn a_budget_is_set_warns_stops_and_goes_on_when_it_is_raised() {
     ada.get("/o/acme").hides("Budgets that are low");
     spend(8.5);
     let agents = "/o/acme/teams/crew/agents";
-    ada.get(agents).shows("Low $8.50 of $10.00, 85.0 %").shows("nothing is begun");
+    ada.get(agents).shows("Low $8.50 of $10.00, 85.0%").shows("nothing is begun");
     ada.get("/o/acme").shows("Budgets that are low or used up").shows("$8.50 of $10.00");
     ada.get("/o/acme/waiting/budgets")
         .shows("The whole team: $8.50 of $10.00")

@@ -19,6 +19,18 @@ fn a_server_that_is_not_set_up_leads_to_the_page_that_sets_it_up() {
 }
 
 #[test]
+fn every_page_of_a_server_that_is_not_set_up_leads_there_on_its_own_machine_too() {
+    let server = Running::bare();
+    let visitor = server.visitor();
+    assert_eq!(visitor.get("/").location(), "/sign-in");
+    for path in ["/sign-in", "/sign-in?return=%2Fo%2Facme"] {
+        assert_eq!(visitor.get(path).location(), "/setup", "{path}");
+    }
+    let set_up = Running::new();
+    set_up.visitor().get("/sign-in").shows("Sign in");
+}
+
+#[test]
 fn a_setup_link_that_has_expired_is_refused_at_its_field_and_nothing_entered_is_lost() {
     let server = Running::bare();
     let old = server.setup_token();

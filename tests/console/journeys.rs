@@ -99,7 +99,7 @@ fn an_invited_person_joins_once_from_the_link() {
         let join = |browser: &Browser| {
             look(browser);
             // Who invites where is said before anything is entered.
-            browser.shows("Ada invites ben@acme.test to Acme, as member.");
+            browser.shows("Ada invites ben@acme.test to Acme, as a member.");
             browser.fill("#f-name", "Ben");
             browser.fill("#f-password", PASSWORD);
             browser.click("main button.primary");

@@ -56,6 +56,7 @@ mod people;
 mod png;
 mod prompts;
 mod protected_labels;
+mod provider_journey;
 mod provider_rules;
 mod provider_sign_in;
 mod provider_sign_out;

@@ -394,8 +394,11 @@ pub const OFFERED: &[(&str, &[&str])] = &[
     ("registries.rs", &["GET /registries"]),
     ("registry.rs", &["GET /registries/{registrySlug}", "GET /registries/artifacts"]),
     ("reset_password.rs", &["POST /auth/password/reset", "POST /auth/password/forgot"]),
-    ("setup.rs", &["GET /setup", "POST /setup"]),
-    ("sign_in.rs", &["POST /auth/sign-in", "POST /auth/sign-in/code", "GET /auth/providers"]),
+    ("setup.rs", &["POST /setup"]),
+    (
+        "sign_in.rs",
+        &["GET /setup", "POST /auth/sign-in", "POST /auth/sign-in/code", "GET /auth/providers"],
+    ),
     ("sign_out.rs", &["POST /auth/sign-out", "POST /auth/providers/sign-out"]),
     ("system.rs", &["GET /system"]),
     ("task.rs", &["GET /teams/{teamId}/tasks/{taskId}", "PATCH /teams/{teamId}/tasks/{taskId}"]),

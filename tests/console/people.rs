@@ -146,3 +146,17 @@ fn a_list_with_more_pages_is_counted_when_that_is_asked() {
     // Other pages of it are not counted for that.
     assert!(!counted.links().iter().any(|link| link.contains("total")), "{:?}", counted.links());
 }
+
+#[test]
+fn the_settings_of_an_organization_say_who_changed_it_last() {
+    let server = Running::new();
+    server.add("ben", "admin");
+    let (ada, path) = (server.signed_in("ada@acme.test"), "/o/acme/settings/organization");
+    ada.get(path).shows("It was last changed by Ada.");
+    let ben = server.api("ben@acme.test");
+    ben.patch("/organizations", json!({"name": "Acme Ltd"})).ok();
+    ada.get(path).shows("It was last changed by ben.");
+    let stored = server.ada().get("/organizations").items().remove(0);
+    let ben = ben.get("/auth/session").ok();
+    assert_eq!(stored["updatedBy"], ben["user"]["id"]);
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::client::eventually;
 use crate::outside;
 use crate::server::{PASSWORD, Running};
 use crate::webdriver::{Browser, Driver, driver};
@@ -217,7 +218,10 @@ fn pages_with_names_of_the_world_are_pictured() {
             // The field of the search is out of sight on a narrow screen.
             browser.press("#main", "\u{E009}k");
             browser.press(".palette input", "发布");
-            browser.shows("发布说明");
+            eventually("what was found", || {
+                let found = browser.run("return document.querySelectorAll('.palette li').length");
+                (found != json!(0)).then_some(())
+            });
             keep(&browser, "palette", theme);
         }
     }

@@ -126,3 +126,25 @@ fn a_provider_ends_the_sessions_of_who_has_signed_out_there() {
     assert_eq!(entries.len(), 1, "{entries:?}");
     assert_eq!(entries[0]["actor"]["name"], "grace");
 }
+
+#[test]
+fn an_owner_says_what_those_of_a_domain_are_granted_when_they_join() {
+    let (provider, server) = start("joined.test");
+    let hidden = json!({"slug": "hidden", "name": "Hidden", "access": "restricted"});
+    let registry = server.ada().post("/registries", hidden).id();
+    let (ada, path) = (server.signed_in("ada@acme.test"), "/o/acme/settings/sign-in");
+    let line = format!("acme.test kc member registry:{registry}");
+    let page = ada.get(path);
+    let saved = ada.submit(&page, path, &[("domains", &*line)]);
+    saved.shows("The settings were saved");
+    assert_eq!(saved.field(path, "domains"), line);
+    let unknown = [("domains", "acme.test kc member registry:none")];
+    ada.submit(&saved, path, &unknown).shows("no such resource of the organization");
+    ada.submit(&saved, path, &[("domains", "acme.test kc member admin")]).shows("member admin");
+    let grant = json!({"resourceType": "registry", "resourceId": registry});
+    let stored = server.ada().get("/organizations/sign-in").ok();
+    assert_eq!(stored["domains"][0]["grants"], json!([grant]));
+    sign_in(&provider, &server, json!([]));
+    let grants = server.ada().get("/access-grants").items();
+    assert_eq!((grants.len(), &grants[0]["userId"]), (1, &grace(&server)["userId"]));
+}

@@ -182,7 +182,8 @@ fn an_organization_that_requires_a_provider_refuses_passwords() {
         [("breakGlassUserId", owner), ("providers", "kc"), ("domains", "acme.test kc member\n")];
     let saved = ada.submit(&page, "/o/acme/settings/sign-in", &fields);
     saved.shows("The settings were saved");
-    let expected = json!([{"domain": "acme.test", "provider": "kc", "role": "member"}]);
+    let expected =
+        json!([{"domain": "acme.test", "provider": "kc", "role": "member", "grants": []}]);
     let stored = server.ada().get("/organizations/sign-in").ok();
     assert_eq!((&stored["domains"], &stored["providers"]), (&expected, &json!(["kc"])));
     let ben = server.api("ben@acme.test");

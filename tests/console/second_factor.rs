@@ -179,11 +179,11 @@ fn an_owner_sees_whom_a_required_second_factor_would_keep_out() {
     server.add("ben", "member");
     let ada = server.signed_in("ada@acme.test");
     let members = "/o/acme/settings/members";
-    ada.open(members).shows("until they turn theirs on: ben, Ada.");
+    ada.open(members).shows("until they set one up: ben, Ada.");
     turn_on(&ada);
     let page = ada.open(members);
-    page.shows("until they turn theirs on: ben.");
+    page.shows("until they set one up: ben.");
     let required = ada.send(&page, members, &[("action", "require")]);
     assert_eq!(required.location(), members);
-    ada.open(members).hides("until they turn theirs on:");
+    ada.open(members).hides("until they set one up:");
 }

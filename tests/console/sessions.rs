@@ -183,7 +183,7 @@ fn an_invited_person_joins_once() {
     let ben = server.visitor();
     let page = ben.get("/invitations");
     let said = ben.send(&page, "/invitations", &[("link", &*token), ("action", "look")]);
-    said.shows("Ada invites ben@acme.test to Acme, as member.");
+    said.shows("Ada invites ben@acme.test to Acme, as a member.");
     let fields = [("link", &*token), ("name", "Ben"), ("password", PASSWORD)];
     let home = ben.submit(&page, "/invitations", &fields);
     home.shows("Welcome").shows("Acme");
@@ -193,7 +193,7 @@ fn an_invited_person_joins_once() {
     for more in [&[][..], &[("action", "look")]] {
         let again = other.send(&page, "/invitations", &[&fields[..], more].concat());
         assert_eq!(again.status, 404);
-        again.shows("There is no such invitation");
+        again.shows("There is no such invitation").shows("ask for a new one");
     }
     let again = other.send(&page, "/invitations", &fields);
     again.shows("There is no such invitation");

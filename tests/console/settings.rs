@@ -122,7 +122,7 @@ fn a_person_is_invited_appointed_and_removed() {
         members.into_iter().find(|member| member["email"] == "ben@acme.test")
     };
     assert_eq!(stored().unwrap()["role"], "admin");
-    ben.get("/o/acme/settings/access").shows("Why may she?");
+    ben.get("/o/acme/settings/access").shows("Explain access");
     let link = ada.send(&saved, &path, &[("action", "password")]);
     link.shows("/reset-password#");
     let own = member("Ada");
@@ -183,7 +183,7 @@ fn a_grant_answers_why_a_member_may_use_what_is_restricted() {
     ada.get(&ask).shows("Refused");
     let other = server.signed_in("ben@acme.test");
     assert_eq!(other.get(&ask).status, 403);
-    other.get("/o/acme/settings/members").hides("Why may she?").hides("Invite a person");
+    other.get("/o/acme/settings/members").hides("Explain access").hides("Invite a person");
 }
 
 #[test]

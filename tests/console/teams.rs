@@ -119,12 +119,13 @@ fn the_plan_of_a_task_is_changed_by_the_numbers_of_others() {
     let plan = [
         ("dependsOn", "1, 2"),
         ("parentTaskId", "2"),
-        ("dueAt", "2031-01-01T00:00:00Z"),
+        ("dueAt", "2031-01-01T09:30"),
         ("labels", "red, big"),
     ];
     let page = press(&ada, &page, ("action", "plan"), &plan);
     page.shows("t0 #1").shows("Blocked").shows("Part of");
     let now = third();
+    assert_eq!(now["dueAt"], "2031-01-01T09:30:00.000Z");
     assert_eq!(
         (&now["dependsOn"], &now["labels"]),
         (&json!([ids[0], ids[1]]), &json!(["red", "big"]))

@@ -24,7 +24,7 @@ fn an_invitation_that_was_mailed_vouches_for_who_accepts_it() {
     ada.shows("Another link is mailed to the address, and proves it.");
     let ben = driver.browser(1280, 900, true);
     ben.open(&mail.link_to("/invitations"));
-    ben.shows("Ada invites ben@acme.test to Acme, as member.");
+    ben.shows("Ada invites ben@acme.test to Acme, as a member.");
     ben.fill("#f-name", "Ben");
     ben.fill("#f-password", PASSWORD);
     ben.click("main button.primary");

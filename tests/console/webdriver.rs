@@ -84,10 +84,28 @@ fn listening(mut process: Child) -> Option<Driver> {
 impl Driver {
     /// Opens a browser of this size, with or without scripts.
     pub fn browser(&self, width: u32, height: u32, scripts: bool) -> Browser<'_> {
+        self.browser_with((width, height), scripts, &[])
+    }
+
+    /// The same, which finds a domain at an address of this machine.
+    pub fn browser_that_finds(&self, domain: &str, at: SocketAddr, scripts: bool) -> Browser<'_> {
+        let rule = format!("--host-resolver-rules=MAP {domain} {at}");
+        self.browser_with((1280, 800), scripts, &[&rule, "--no-proxy-server"])
+    }
+
+    fn browser_with(
+        &self,
+        (width, height): (u32, u32),
+        scripts: bool,
+        more: &[&str],
+    ) -> Browser<'_> {
         let setting = if scripts { 1 } else { 2 };
+        let size = format!("--window-size={width},{height}");
+        let own = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
+        let looks = ["--hide-scrollbars", "--lang=en", &size];
+        let args = [&own[..], &looks, more].concat();
         let options = json!({
-            "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                "--hide-scrollbars", "--lang=en", format!("--window-size={width},{height}")],
+            "args": args,
             "prefs": {"profile.managed_default_content_settings.javascript": setting},
         });
         // Certificates of tests are nobody's.

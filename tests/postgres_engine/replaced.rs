@@ -19,10 +19,10 @@ use crate::postgres_server::{PostgresServer, new_schema, shared};
 #[derive(Default)]
 struct Way {
     is_closed: AtomicBool,
-    /// How many connections were opened on it.
+    /// How many connections were made ready on it: one that a full server refuses is none.
     opened: AtomicUsize,
-    /// Whether the answer to the next commit is held back.
-    holds_commit: AtomicBool,
+    /// What the answers are held back from, once it is asked.
+    held_from: Mutex<Option<&'static [u8]>>,
     is_held: Mutex<bool>,
     changed: Condvar,
 }
@@ -39,7 +39,6 @@ impl Way {
                 if own.is_closed.load(Ordering::SeqCst) {
                     continue;
                 }
-                own.opened.fetch_add(1, Ordering::SeqCst);
                 let there = TcpStream::connect(("127.0.0.1", server)).unwrap();
                 let _ = (here.set_nodelay(true), there.set_nodelay(true));
                 let (from, to) = (there.try_clone().unwrap(), here.try_clone().unwrap());
@@ -55,10 +54,23 @@ impl Way {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
+    fn opened(&self) -> usize {
+        self.opened.load(Ordering::SeqCst)
+    }
+
+    /// Holds the answers back from that to what contains this on.
+    fn hold_from(&self, part: &'static [u8]) {
+        *self.held_from.lock().unwrap() = Some(part);
+    }
+
     fn asked(&self, bytes: &[u8]) {
-        let is_commit = || bytes.windows(6).any(|part| part == b"COMMIT");
-        if self.holds_commit.load(Ordering::SeqCst) && is_commit() {
-            self.holds_commit.store(false, Ordering::SeqCst);
+        let contains = |part: &[u8]| bytes.windows(part.len()).any(|one| one == part);
+        if contains(b"SET synchronous_commit") {
+            self.opened.fetch_add(1, Ordering::SeqCst);
+        }
+        let mut held_from = self.held_from.lock().unwrap();
+        if held_from.is_some_and(&contains) {
+            *held_from = None;
             self.set_held(true);
         }
     }
@@ -143,18 +155,18 @@ fn an_attempt_that_has_read_at_the_server_before_runs_again_over_a_connection_to
     assert_eq!(*seen.lock().unwrap(), ["old", "new"]);
     assert_eq!(get(&*engine.snapshot(), b"seen"), Some(b"new".to_vec()));
     // What was read beside it in the first run, it then goes on over; in the second, beside that.
-    assert_eq!(next.opened.load(Ordering::SeqCst), 2, "none that is open there is closed");
+    assert_eq!(next.opened(), 2, "none that is open there is closed");
 }
 
 #[test]
 fn a_commit_that_only_the_server_before_has_is_not_acknowledged() {
-    let Some((_old, [way, _], engine)) = two() else { return };
+    let Some((_old, [way, next], engine)) = two() else { return };
     thread::scope(|scope| {
         let committing = scope.spawn(|| {
             let way = way.clone();
             commit(&engine, move |reader| {
                 assert_eq!(get(reader, b"where"), Some(b"old".to_vec()));
-                way.holds_commit.store(true, Ordering::SeqCst);
+                way.hold_from(b"COMMIT");
                 Ok(put(&[("lost", b"")]))
             })
         });
@@ -166,5 +178,24 @@ fn a_commit_that_only_the_server_before_has_is_not_acknowledged() {
         let end = committing.join().unwrap();
         assert!(end.as_ref().is_err_and(is_outcome_unknown), "{end:?}");
     });
+    let opened = next.opened();
     assert_eq!(get(&*engine.snapshot(), b"lost"), None);
+    assert_eq!(next.opened(), opened, "the one that is open to the server in force is not closed");
+}
+
+#[test]
+fn what_was_asked_at_the_server_before_is_not_used_when_it_answers_late() {
+    let Some((_old, [way, _], engine)) = two() else { return };
+    let held = engine.snapshot();
+    assert_eq!(get(&*held, b"where"), Some(b"old".to_vec()));
+    thread::scope(|scope| {
+        way.hold_from(b"asked before");
+        let asking = scope.spawn(|| held.get(TABLE, b"asked before", &mut |_| Ok(())));
+        way.wait(true);
+        way.close();
+        assert_eq!(place(&engine), "new");
+        way.set_held(false);
+        let refused = asking.join().unwrap().unwrap_err();
+        assert_eq!(refused.code(), "store_unavailable", "{refused:?}");
+    });
 }

@@ -6,7 +6,8 @@ use super::{Node, set_up};
 use crate::client::{Caller, eventually};
 use crate::postgres_server::PostgresServer;
 
-/// The round trips of most requests of a kind, each asked for while the server does nothing else.
+/// The round trips of a kind of request, each asked for while the server does nothing else. Where it begins
+/// something meanwhile, as on a busy machine, there are more: those of a quarter of the requests count.
 fn usual(node: &Node, mut ask: impl FnMut(usize)) -> u32 {
     let counted = || node.metric("roadstead_database_round_trips_total") as u32;
     // What the request for the count takes itself.
@@ -23,7 +24,7 @@ fn usual(node: &Node, mut ask: impl FnMut(usize)) -> u32 {
         })
         .collect();
     counts.sort();
-    counts[counts.len() / 2]
+    counts[counts.len() / 4]
 }
 
 #[test]

@@ -1,15 +1,13 @@
 //! Mail through a real server, `aiosmtpd`: STARTTLS, TLS, logins, and what it refuses.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::optional::{Installed, installed};
+use crate::program::{Program, fixture};
 use crate::python::{self, Packages};
 use crate::server::Acme;
 
@@ -22,25 +20,11 @@ static ENVIRONMENT: LazyLock<Installed<PathBuf>> = LazyLock::new(|| {
     })
 });
 
-/// A running mail server. It is killed when dropped.
+/// A running mail server, and its ports.
 struct MailServer {
-    process: Child,
-    lines: Receiver<String>,
+    program: Program,
     starttls: u16,
     tls: u16,
-}
-
-impl Drop for MailServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// A file of the tests of outgoing TLS: a certificate for `localhost`.
-fn fixture(name: &str) -> String {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside/fixtures");
-    fixtures.join(name).to_str().unwrap().into()
 }
 
 impl MailServer {
@@ -48,28 +32,16 @@ impl MailServer {
     fn start() -> Option<Self> {
         let place = installed("MAIL", "a mail server", &ENVIRONMENT)?;
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/mail_server.py");
-        let mut process = Command::new(place.join("bin/python"))
-            .arg(script)
-            .args([fixture("server.pem"), fixture("server.key")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            // It logs each login and handshake that fails.
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let printed = BufReader::new(process.stdout.take().unwrap()).lines();
-        let (sender, lines) = channel();
-        std::thread::spawn(move || printed.map_while(Result::ok).try_for_each(|l| sender.send(l)));
-        let mut server = MailServer { process, lines, starttls: 0, tls: 0 };
-        let ports: [u16; 2] = serde_json::from_value(server.next()).unwrap();
-        [server.starttls, server.tls] = ports;
-        Some(server)
+        let mut command = Command::new(place.join("bin/python"));
+        command.arg(script).args([fixture("server.pem"), fixture("server.key")]);
+        let mut program = Program::start(&mut command);
+        let [starttls, tls]: [u16; 2] = serde_json::from_value(program.hear()).unwrap();
+        Some(MailServer { program, starttls, tls })
     }
 
-    /// The next line that it prints; fails if none comes.
+    /// The next mail that it gets; fails if none comes.
     fn next(&mut self) -> Value {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("a line of it");
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
+        self.program.hear()
     }
 }
 

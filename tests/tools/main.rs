@@ -22,6 +22,7 @@ mod optional;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../cli/process.rs"]
 mod process;
+mod program;
 mod python;
 #[path = "../api/receiver.rs"]
 mod receiver;

@@ -1,18 +1,16 @@
 //! People sign in with a provider that others wrote (`oidc-provider` of npm), over TLS with an authority of its
 //! own, get what rules say, and are signed out where they sign out there.
 
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
-use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::client::{Caller, eventually};
 use crate::node::{self, Modules, Node};
 use crate::optional::{Installed, installed};
+use crate::program::{Program, fixture};
 use crate::server::Acme;
 
 static NODE: LazyLock<Installed<Node>> = LazyLock::new(|| {
@@ -27,80 +25,40 @@ static NODE: LazyLock<Installed<Node>> = LazyLock::new(|| {
 /// A secret of the client that is not the same in a form or a header.
 const SECRET: &str = "a secret: with + and %";
 
-/// A running provider, and a person with a browser there. It is killed when dropped.
-struct Provider {
-    process: Child,
-    stdin: ChildStdin,
-    lines: Receiver<String>,
+/// Starts a provider, with a person who has a browser there.
+fn start(node: &Node) -> Program {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/oidc_provider.mjs");
+    let mut command = Command::new(&node.program);
+    command
+        .arg(script)
+        .arg(&node.place)
+        .args([fixture("server.pem"), fixture("server.key"), SECRET.into()])
+        // The person's browser trusts it, too.
+        .env("NODE_EXTRA_CA_CERTS", fixture("ca.pem"));
+    Program::start(&mut command)
 }
 
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+/// Signs somebody in there who was led to it, and then here. Returns their session.
+fn sign_in(provider: &mut Program, anonymous: &Caller, name: &str) -> Caller {
+    let post = |path, body: &Value| anonymous.ask("POST", path).json(body).send().ok();
+    let begun = post("/auth/providers/begin", &json!({"provider": "real"}));
+    provider.tell(&json!({"signIn": begun["url"], "as": name}));
+    let back = provider.hear();
+    let location = back["location"].as_str().unwrap_or_else(|| panic!("{back}"));
+    let (path, query) = location.split_once('?').unwrap();
+    assert!(path.ends_with("/sign-in/oidc/real/callback"), "{location}");
+    let mut answer = json!({"provider": "real", "attempt": begun["attempt"]});
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        answer[&*name] = json!(value);
     }
-}
-
-/// A file of the tests of outgoing TLS: a certificate for `localhost`.
-fn fixture(name: &str) -> String {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/outside/fixtures");
-    fixtures.join(name).to_str().unwrap().into()
-}
-
-impl Provider {
-    fn start(node: &Node) -> Self {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/oidc_provider.mjs");
-        let mut process = Command::new(&node.program)
-            .arg(script)
-            .arg(&node.place)
-            .args([fixture("server.pem"), fixture("server.key"), SECRET.into()])
-            // The person's browser trusts it, too.
-            .env("NODE_EXTRA_CA_CERTS", fixture("ca.pem"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // It warns of keys and stores that are made for tests.
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let printed = BufReader::new(process.stdout.take().unwrap()).lines();
-        let stdin = process.stdin.take().unwrap();
-        let (sender, lines) = channel();
-        std::thread::spawn(move || printed.map_while(Result::ok).try_for_each(|l| sender.send(l)));
-        Provider { process, stdin, lines }
-    }
-
-    fn tell(&mut self, errand: &Value) {
-        writeln!(self.stdin, "{errand}").unwrap();
-    }
-
-    /// The next line that it prints; fails if none comes.
-    fn hear(&mut self) -> Value {
-        let line = self.lines.recv_timeout(Duration::from_secs(60)).expect("a line of it");
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))
-    }
-
-    /// Signs somebody in there who was led to it, and then here. Returns their session.
-    fn sign_in(&mut self, anonymous: &Caller, name: &str) -> Caller {
-        let post = |path, body: &Value| anonymous.ask("POST", path).json(body).send().ok();
-        let begun = post("/auth/providers/begin", &json!({"provider": "real"}));
-        self.tell(&json!({"signIn": begun["url"], "as": name}));
-        let back = self.hear();
-        let location = back["location"].as_str().unwrap_or_else(|| panic!("{back}"));
-        let (path, query) = location.split_once('?').unwrap();
-        assert!(path.ends_with("/sign-in/oidc/real/callback"), "{location}");
-        let mut answer = json!({"provider": "real", "attempt": begun["attempt"]});
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            answer[&*name] = json!(value);
-        }
-        let done = post("/auth/providers/finish", &answer);
-        anonymous.with_bearer(done["session"]["token"].as_str().unwrap())
-    }
+    let done = post("/auth/providers/finish", &answer);
+    anonymous.with_bearer(done["session"]["token"].as_str().unwrap())
 }
 
 #[test]
 fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_there() {
     let Some(node) = installed("OIDC", "a provider of sign-ins", &NODE) else { return };
-    let mut provider = Provider::start(node);
+    let mut provider = start(node);
     let issuer = provider.hear()["issuer"].as_str().unwrap().to_string();
     let place = tempfile::tempdir().unwrap();
     let secret = secret_file(place.path());
@@ -118,7 +76,7 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let settings = json!({"domains": [joining], "rules": [rule]});
     acme.owner.put("/organizations/sign-in", settings).ok();
 
-    let grace = provider.sign_in(&anonymous, "grace");
+    let grace = sign_in(&mut provider, &anonymous, "grace");
     let session = grace.get("/auth/session").ok();
     assert_eq!(session["user"]["email"], "grace@acme.test");
     assert_eq!(session["memberships"][0]["role"], "admin");
@@ -130,7 +88,7 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let entries = acme.owner.get("/audit-logs?action=provider_session.end").items();
     assert_eq!(entries[0]["actor"]["name"], "grace", "{entries:?}");
 
-    let henry = provider.sign_in(&anonymous, "henry");
+    let henry = sign_in(&mut provider, &anonymous, "henry");
     let session = henry.get("/auth/session").ok();
     assert_eq!(session["memberships"][0]["role"], "member");
     // From here: he is led there and back, and is not signed in there any more.
@@ -142,7 +100,7 @@ fn people_sign_in_with_a_provider_that_others_wrote_and_out_where_they_sign_out_
     let back = provider.hear();
     let expected = format!("http://localhost/sign-in?state={}", out["state"].as_str().unwrap());
     assert_eq!(back["location"], expected, "{back}");
-    let grace = provider.sign_in(&anonymous, "grace");
+    let grace = sign_in(&mut provider, &anonymous, "grace");
     assert_eq!(grace.get("/auth/session").ok()["user"]["email"], "grace@acme.test");
 }
 

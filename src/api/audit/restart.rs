@@ -10,7 +10,7 @@ use super::chain::{ChainHead, ChainedEntry, Link};
 use super::postings::{Posting, Postings};
 use super::retention::ChainStart;
 use super::verify::verify;
-use super::{ActorType, AuditEntry, AuditOutcome};
+use super::{SystemAction, system_entry};
 use crate::base::Result;
 use crate::store::check::Findings;
 use crate::store::{ListSource, Order, Tx, View};
@@ -118,22 +118,13 @@ impl Restart {
                 self.head.last.sequence
             ),
         };
-        let entry = AuditEntry {
-            id: tx.new_id(),
-            org: tx.org(),
-            created_at: tx.now(),
-            actor_type: ActorType::System,
-            actor_id: None,
-            actor_name: "Roadstead".into(),
-            via: None,
-            person: None,
-            action: "audit_log.restart".into(),
-            resource_type: "audit_log".into(),
-            resource_id: Some(first.to_string()),
-            detail: Some(format!("the chain was broken at entry {first} ({}); {again}", self.why)),
-            request_id: "roadstead repair".into(),
-            outcome: AuditOutcome::Success,
+        let done = SystemAction {
+            action: "audit_log.restart",
+            resource_id: &first.to_string(),
+            detail: &format!("the chain was broken at entry {first} ({}); {again}", self.why),
+            cause: "roadstead repair",
         };
+        let entry = system_entry(tx, done);
         let chained = self.head.append(tx.keys(), tx.org(), entry);
         tx.insert(&chained)?;
         self.head.seal = self.head.seal_in(tx.keys(), tx.org());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::call_round::{MAX_ROUNDS, too_many_rounds};
 use super::context::RequestContext;
@@ -21,6 +21,9 @@ const CALLS_OF_ITEM: usize = 2;
 
 /// How long after the deadline a turn is waited for to keep what was answered until then.
 const LAST_TURN: Duration = Duration::from_secs(10);
+
+/// Pause before what was answered is kept, if the server had too much to do for it.
+const BUSY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A batch under way. Dropping it ends its calls.
 pub struct RunningBatch {
@@ -89,6 +92,11 @@ impl RunningBatch {
         }
     }
 
+    /// When all that it has begun is over.
+    pub fn latest_end(&self) -> Instant {
+        self.asking.deadline + LAST_TURN
+    }
+
     /// How far it went.
     pub fn end(&self) -> BatchEnd {
         self.end
@@ -116,7 +124,7 @@ impl Asking {
         for _ in 0..MAX_ROUNDS {
             let until =
                 if known.heard.is_empty() { self.deadline } else { self.deadline + LAST_TURN };
-            let Ok(run) = timeout_at(until, self.run(item, &known)).await else {
+            let Ok(run) = timeout_at(until, self.run_once_paid(item, &known)).await else {
                 return Ok(Asked { item: None, is_late: true });
             };
             let (done, calls) = run?;
@@ -131,6 +139,18 @@ impl Asking {
             known.is_late |= Instant::now() >= self.deadline;
         }
         Err(too_many_rounds())
+    }
+
+    /// Runs a thing. What was heard of it is paid: if the server has too much to do, it runs later.
+    async fn run_once_paid(&self, item: usize, known: &Arc<KnownResults>) -> Result<Run> {
+        loop {
+            match self.run(item, known).await {
+                Err(error) if error.kind() == Kind::Busy && !known.heard.is_empty() => {
+                    sleep(BUSY_PAUSE).await;
+                }
+                ended => return ended,
+            }
+        }
     }
 
     /// Runs a thing with the rights that the caller has now; returns what is passed on, and the missing calls.

@@ -166,7 +166,9 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
-            let _slot = self.executor.call_slots.enter(from.into(), 0).await?;
+            let bodies: usize = asked.calls.iter().map(|(_, call)| call.body.len()).sum();
+            let held = bodies + self.known.bytes();
+            let _slot = self.executor.call_slots.enter(from.into(), held).await?;
             let total = asked.within.map_or(self.total, |within| within.min(self.total));
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + total);
             let (tags, calls): (Vec<_>, Vec<_>) = asked.calls.into_iter().unzip();

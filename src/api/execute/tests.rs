@@ -229,6 +229,7 @@ fn member_of(tx: &mut Tx, slug: &str) -> Result<(Id<Org>, Session)> {
         name: name.clone(),
         created_at: now,
         updated_at: now,
+        updated_by: None,
     })?;
     let email = Email::parse("ada@open.test").unwrap();
     tx.insert(&User {
@@ -388,7 +389,8 @@ async fn only_public_resources_are_read_without_a_credential() {
 fn closed(tx: &mut Tx) -> Result<()> {
     let (slug, name) = (Slug::parse("closed").unwrap(), Name::parse("Closed").unwrap());
     let (created_at, updated_at) = (tx.now(), tx.now());
-    tx.insert(&Organization { id: tx.new_id(), slug, name, created_at, updated_at })
+    let (id, updated_by) = (tx.new_id(), None);
+    tx.insert(&Organization { id, slug, name, created_at, updated_at, updated_by })
 }
 
 #[tokio::test]

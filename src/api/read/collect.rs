@@ -3,7 +3,7 @@
 //! Deserialization stops at the first problem. The problem and its path are recorded, and the value
 //! is read again; at a recorded path the type gets a placeholder, so that it proceeds to the next
 //! problem. A result with placeholders is never used: it only shows that there are no further
-//! problems.
+//! problems, those with rules of what could be read among them.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::options::{SourceFormat, UnknownFields};
 use super::path::Path;
 use super::reader::Reader;
 use super::state::{MAX_ISSUES, ReadState};
-use crate::base::{Error, Result};
+use crate::base::{Error, Issue, Result};
 
 /// Limit of visited values, counted over all passes: enough to list a hundred problems in thousands
 /// of values, and a fraction of a second for a hostile body.
@@ -28,17 +28,28 @@ pub fn read<T: DeserializeOwned>(
     mode: SourceFormat,
     unknown: UnknownFields,
 ) -> Result<T> {
+    match read_partly(value, mode, unknown) {
+        (Some(input), issues) if issues.is_empty() => Ok(input),
+        (_, issues) => Err(Error::invalid(issues)),
+    }
+}
+
+/// The same, with what could be read: a value that has placeholders at the paths of its problems.
+pub(super) fn read_partly<T: DeserializeOwned>(
+    value: &Value,
+    mode: SourceFormat,
+    unknown: UnknownFields,
+) -> (Option<T>, Vec<Issue>) {
     let mut state = ReadState::new(unknown);
-    loop {
+    let input = loop {
         match T::deserialize(Reader::root(value, mode, &mut state)) {
-            Ok(input) if state.issues.is_empty() => return Ok(input),
-            Ok(_) => break,
+            Ok(input) => break Some(input),
             Err(error) => state.record(&Path::Root, error),
         };
         if state.is_stuck || state.issues.len() >= MAX_ISSUES || state.values > MAX_VALUES {
-            break;
+            break None;
         }
-    }
+    };
     state.issues.truncate(MAX_ISSUES);
-    Err(Error::invalid(state.issues))
+    (input, state.issues)
 }

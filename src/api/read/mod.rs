@@ -43,7 +43,13 @@ use crate::base::{Error, Issue, Result, Time};
 
 /// The input of an operation.
 pub trait Input: DeserializeOwned + Send + Sync + 'static {
-    /// Adds an issue for each violated rule between fields. Runs only on inputs that could be read.
+    /// Whether each rule of [`check`](Input::check) is about one field of the body, or one item of a list in
+    /// it. Then rules are checked of what could be read, too, although something else could not. One that
+    /// compares items takes no placeholder for another one: an empty text, the nil id.
+    const HAS_LOCAL_RULES: bool = false;
+
+    /// Adds an issue for each violated rule between fields. Runs only on inputs that could be read, unless
+    /// the rules are local.
     fn check(&self, _issues: &mut Vec<Issue>) {}
 }
 
@@ -66,8 +72,25 @@ pub fn read_input<T: Input>(
     mode: SourceFormat,
     unknown: UnknownFields,
 ) -> Result<T> {
-    let input: T = read(value, mode, unknown)?;
-    let mut issues = Vec::new();
-    input.check(&mut issues);
+    let (input, mut issues) = collect::read_partly::<T>(value, mode, unknown);
+    let Some(input) = input.filter(|_| issues.is_empty() || T::HAS_LOCAL_RULES) else {
+        return Err(Error::invalid(issues));
+    };
+    let mut violated = Vec::new();
+    input.check(&mut violated);
+    // A rule may be violated by a placeholder.
+    violated.retain(|rule| !issues.iter().any(|issue| is_within_same(&rule.path, &issue.path)));
+    issues.append(&mut violated);
+    issues.truncate(MAX_ISSUES);
     if issues.is_empty() { Ok(input) } else { Err(Error::invalid(issues)) }
+}
+
+/// Whether two paths lead into the same field, and into the same item if both lead into one of a list.
+fn is_within_same(one: &str, other: &str) -> bool {
+    fn parts(path: &str) -> (&str, Option<&str>) {
+        let (field, rest) = path.split_at(path.find(['.', '[']).unwrap_or(path.len()));
+        (field, rest.strip_prefix('[').and_then(|rest| rest.split(']').next()))
+    }
+    let ((one, item), (other, other_item)) = (parts(one), parts(other));
+    one == other && (item == other_item || item.is_none() || other_item.is_none())
 }

@@ -94,11 +94,13 @@ pub fn check_id_token(
 }
 
 /// When the person proved who they are: the earlier of what the provider's clock and ours make of it, since
-/// one may be ahead, and some write an `iat` of minutes before. Neither later than now nor before 1970, whatever
-/// it says; what cannot be read proves nothing.
+/// one may be ahead, and some write an `iat` of minutes before. Neither later than now nor before 1970,
+/// whatever it says; what cannot be read, and what is of the future, as milliseconds are, proves nothing.
 fn proved_at(auth_time: &Value, iat: f64, now: Time) -> Time {
+    let latest = (now.secs() + LEEWAY_SECS) as f64;
     let now = now.secs() as f64;
-    let age = seconds(auth_time).map_or(now, |at| (iat - at).max(now - at).clamp(0.0, now));
+    let said = seconds(auth_time).filter(|at| *at <= latest);
+    let age = said.map_or(now, |at| (iat - at).max(now - at).clamp(0.0, now));
     Time::from_millis((now - age) as i64 * 1000)
 }
 

@@ -71,6 +71,8 @@ struct Documents {
     /// The error of the last attempt to read it, or the keys, if that failed.
     failure: Option<(Time, Error)>,
     keys: Option<(Time, Arc<KeySet>)>,
+    /// When a failure was last logged.
+    logged_at: Option<Time>,
 }
 
 impl Oidc {
@@ -127,9 +129,30 @@ impl Oidc {
         (at > now.minus_secs(FAILED_SECS)).then_some(failure)
     }
 
-    /// Keeps why what a provider publishes could not be read.
+    /// Keeps why what a provider publishes could not be read, and logs it.
     pub fn keep_failure(&self, name: &str, now: Time, failure: Error) {
+        self.log_failure(name, now, &failure);
         self.documents(name, |documents| documents.failure = Some((now, failure)));
+    }
+
+    /// Logs why nobody can sign in with a provider, at most once in ten seconds: anyone can begin to.
+    pub fn log_failure(&self, name: &str, now: Time, failure: &Error) {
+        if self.takes_log_line(name, now) {
+            tracing::warn!(
+                provider = name,
+                why = failure.message(),
+                "a provider of sign-ins fails"
+            );
+        }
+    }
+
+    fn takes_log_line(&self, name: &str, now: Time) -> bool {
+        let is_due = self.documents(name, |documents| {
+            let is_due = documents.logged_at.is_none_or(|at| at <= now.minus_secs(FAILED_SECS));
+            documents.logged_at = if is_due { Some(now) } else { documents.logged_at };
+            is_due
+        });
+        is_due == Some(true)
     }
 
     /// The keys of a provider, if they need not be fetched for a token of the one with this id: they have
@@ -201,6 +224,8 @@ mod tests {
         oidc.keep_failure("kc", now, Error::internal("it does not answer"));
         let knows = |secs| oidc.failure("kc", now.plus_secs(secs)).is_some();
         assert!(knows(9) && !knows(10));
+        let logs = |secs| oidc.takes_log_line("kc", now.plus_secs(secs));
+        assert!(!logs(9) && logs(10) && !logs(11));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::api::{Api, segment};
 use super::flags::ClientFlags;
+use super::listed::Limit;
 use super::lookup::{Team, TeamFlag};
 use super::table::{cell, cells, time};
 use super::tags::{TagFilter, tags};
@@ -33,9 +34,8 @@ struct List {
     #[command(flatten)]
     tag: TagFilter,
 
-    /// How many at most
-    #[arg(long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -44,7 +44,7 @@ struct List {
 impl List {
     fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
-        let listed = api.first_in_org("/agents", &self.tag.with([]), self.limit)?;
+        let listed = api.first_in_org("/agents", &self.tag.with([]), self.shown.limit)?;
         let head = ["AGENT", "NAME", "STATUS", "VERSION", "TAGS"];
         listed.show(self.client.json, head, "no agents", |item| {
             let [key, name, status] = cells(item, ["stableKey", "name", "status"]);

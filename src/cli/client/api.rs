@@ -56,7 +56,7 @@ struct Sent<'a> {
 }
 
 /// What was answered: JSON, and its tag if it has one.
-type Tagged = (Value, Option<String>);
+pub type Tagged = (Value, Option<String>);
 
 /// A client of one server, with one credential.
 pub struct Api {

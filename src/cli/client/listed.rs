@@ -1,10 +1,12 @@
 //! A list, as far as a command shows it.
 
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::table::Table;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Text};
+use crate::cli::values;
 
 /// Requires that a list of at most `limit` items shows some: those that come, if none of those there are.
 ///
@@ -15,6 +17,15 @@ pub fn require_some(limit: usize, follow: bool) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Usage("--limit must be at least 1; 0 goes with --follow: only what comes".into()))
+}
+
+/// How much of a list is shown.
+#[derive(Args)]
+pub struct Limit {
+    /// How many at most
+    #[arg(long, value_name = "N", default_value = "50", value_parser = values::limit,
+          allow_negative_numbers = true)]
+    pub limit: usize,
 }
 
 /// The first items of a list.

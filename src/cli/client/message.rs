@@ -4,14 +4,14 @@ use clap::Args;
 use serde_json::json;
 
 use super::api::segment;
-use super::listed::Listed;
+use super::listed::{Limit, Listed};
 use super::lookup::ActingFlags;
 use super::table::{cell, time};
 use super::task::put_given;
 use super::text_file::text_or_stdin;
 use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
-use crate::cli::{output, values};
+use crate::cli::output;
 
 commands! {
     /// Send and read the mail of a team
@@ -41,9 +41,8 @@ struct List {
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
 
-    /// How many at most
-    #[arg(long, value_name = "N", default_value = "50", value_parser = values::limit, allow_negative_numbers = true)]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     flags: ActingFlags,
@@ -55,7 +54,7 @@ impl List {
         let task = team.task_if(self.task.as_deref())?;
         let agent = self.flags.acting(&team)?;
         let query = [("taskId", task.as_deref()), ("agentId", agent.as_deref())];
-        let messages = team.list("/messages", &query, self.limit)?;
+        let messages = team.list("/messages", &query, self.shown.limit)?;
         show(&messages, self.flags.client.json, "no messages")
     }
 }

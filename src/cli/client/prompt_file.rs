@@ -111,7 +111,7 @@ impl PromptFile {
         };
         let front: FrontMatter = toml::from_str(front).map_err(|error| {
             let (line, column) = position(front.as_bytes(), error.span().map_or(0, |s| s.start));
-            at(line + 1, column, error.message().trim().replace('\n', ", "))
+            at(line + 1, column, all_problems(front, &error))
         })?;
         let metadata = match (front.metadata, front.metadata_json) {
             (Some(_), Some(_)) => {
@@ -183,6 +183,18 @@ impl PromptFile {
             None => self.problem(message.to_string()),
         }
     }
+}
+
+/// What is wrong with the fields of a front matter, of which `first` has been found.
+fn all_problems(front: &str, first: &toml::de::Error) -> String {
+    let said = |error: &toml::de::Error| error.message().trim().replace('\n', ", ");
+    let table: toml::Table = toml::from_str(front).unwrap_or_default();
+    let alone = |(name, value): (String, toml::Value)| {
+        let read = toml::Table::from_iter([(name.clone(), value)]).try_into::<FrontMatter>();
+        read.err().map(|error| format!("{name}: {}", said(&error)))
+    };
+    let all: Vec<String> = table.into_iter().filter_map(alone).collect();
+    if all.len() > 1 { all.join("; ") } else { said(first) }
 }
 
 /// Splits a file into front matter, text, and the number of lines before the text. `None` if it has
@@ -346,6 +358,16 @@ mod tests {
             let problem = PromptFile::parse("a.md", text).unwrap_err().to_string();
             assert!(problem.starts_with(place) && problem.contains(why), "{text}: {problem}");
         }
+    }
+
+    #[test]
+    fn all_fields_that_are_wrong_are_named() {
+        let text = "+++\nversion = 1\nmodle = \"x\"\nlabels = [\"a\"]\n+++\nHi\n";
+        let problem = PromptFile::parse("a.md", text).unwrap_err().to_string();
+        for part in ["a.md:", "version: invalid type", "modle: unknown field"] {
+            assert!(problem.contains(part), "{problem}");
+        }
+        assert!(!problem.contains("labels: "), "{problem}");
     }
 
     #[test]

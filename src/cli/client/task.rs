@@ -4,12 +4,13 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::api::segment;
+use super::listed::Limit;
 use super::lookup::{ActingFlags, Team, person_if};
 use super::table::{cell, cells, indented, time};
 use super::text_file::{text_if, text_or_stdin};
 use crate::cli::commands::commands;
 use crate::cli::failure::Failure;
-use crate::cli::{output, values};
+use crate::cli::output;
 
 commands! {
     /// List, create, claim and update the tasks of a team
@@ -57,9 +58,8 @@ struct List {
     #[arg(long, value_name = "TASK")]
     parent: Option<String>,
 
-    /// How many at most
-    #[arg(long, value_name = "N", default_value = "50", value_parser = values::limit, allow_negative_numbers = true)]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     flags: ActingFlags,
@@ -82,7 +82,7 @@ impl List {
             ("label", self.label.as_deref()),
             ("parentTaskId", parent.as_deref()),
         ];
-        let listed = team.list("/tasks", &query, self.limit)?;
+        let listed = team.list("/tasks", &query, self.shown.limit)?;
         let agents = team.list_all("/agents", &[])?;
         let people = people_of(&team, &listed.items);
         let head = ["#", "STATUS", "ASSIGNEE", "DUE", "PLAN", "TITLE"];

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::flags::ClientFlags;
+use super::listed::Limit;
 use super::table::cells;
 use super::tags::{TagFilter, tags};
 use crate::cli::commands::commands;
@@ -25,9 +26,8 @@ struct List {
     #[command(flatten)]
     tag: TagFilter,
 
-    /// How many at most
-    #[arg(long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -37,7 +37,7 @@ impl List {
     fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let query = self.tag.with([("type", self.kind.as_deref())]);
-        let listed = api.first_in_org("/tools", &query, self.limit)?;
+        let listed = api.first_in_org("/tools", &query, self.shown.limit)?;
         let head = ["NAME", "TYPE", "VERSION", "TAGS", "ID"];
         listed.show(self.client.json, head, "no tools", |item| {
             let [name, kind, version, id] = cells(item, ["name", "type", "version", "id"]);

@@ -13,9 +13,10 @@ function near(date) {
   const seconds = (Date.now() - date) / 1000;
   const away = Math.abs(seconds);
   if (away >= 14 * DAY) return "";
+  if (away < MINUTE) return "just now";
   const [unit, word] = away < HOUR ? [MINUTE, "min"] : away < DAY ? [HOUR, "h"] : [DAY, away < 2 * DAY ? "day" : "days"];
-  const text = `${Math.max(Math.floor(away / unit), 1)} ${word}`;
-  return seconds < -MINUTE ? `in ${text}` : `${text} ago`;
+  const text = `${Math.floor(away / unit)} ${word}`;
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
 }
 
 function localize(root) {

@@ -123,7 +123,8 @@ function rows() {
       right.textContent = said.right.name;
       body.replaceChildren(...said.inputs.map(row));
       const counts = `${said.worse} worse, ${said.better} better, ${said.same} the same, ${said.unknown} unknown`;
-      told.textContent = `${counts}; $${said.costUsd}`;
+      const more = said.costNote === null ? "" : ` and more: ${said.costNote}`;
+      told.textContent = `${counts}; $${said.costUsd}${more}`;
       if (said.stopped !== null) {
         const why = document.querySelector(`template[data-stop-of="${said.stopped}"]`);
         stopped.replaceChildren(why.content.cloneNode(true));

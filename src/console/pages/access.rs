@@ -114,7 +114,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         Err(error) => (None, why(visit, error)?),
     };
     let page = AccessPage {
-        frame: visit.frame("Why may she?").tabs(&roster::tabs(visit)),
+        frame: visit.frame("Explain access").tabs(&roster::tabs(visit)),
         base: visit.in_org("/settings"),
         subjects,
         actions: &ACTIONS,

@@ -14,7 +14,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
-use crate::console::things::{Thing, Things};
+use crate::console::things::{Thing, Things, names_no_more};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -176,6 +176,9 @@ async fn named(
         entry.thing = things.find(kind, id).await;
         if entry.thing.is_none() {
             entry.owner = things.owner(detail).await;
+            if entry.owner.is_some() && names_no_more(detail) {
+                entry.resource.detail = Nullable(None);
+            }
         }
     }
     entries

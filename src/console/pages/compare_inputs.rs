@@ -49,6 +49,7 @@ struct Comparison {
     same: usize,
     unknown: usize,
     cost_usd: f64,
+    cost_note: Nullable<String>,
     stopped: Nullable<String>,
 }
 
@@ -89,6 +90,14 @@ impl Comparison {
     /// Why a comparison may have stopped.
     const STOPS: [&str; 6] =
         ["maxCost", "maxSeconds", "maxBytes", "providerFailed", "providerChanged", "serverBusy"];
+
+    /// What it cost, as far as that is known.
+    fn cost(&self) -> String {
+        match &self.cost_note.0 {
+            Some(why) => format!("${} and more: {why}", self.cost_usd),
+            None => format!("${}", self.cost_usd),
+        }
+    }
 
     /// Why not all inputs were run; empty if they were.
     fn stop(&self) -> &'static str {

@@ -52,7 +52,7 @@ struct Waiting {
 fn page(visit: &Visit) -> DevicePage {
     let session = visit.signed_in();
     DevicePage {
-        frame: visit.frame("Let a command line in").crumb("Your account", "/account"),
+        frame: visit.frame("Sign in a command line").crumb("Your account", "/account"),
         email: session.user.email.clone(),
         memberships: session.memberships.clone(),
         expires_at: session.expires_at,

@@ -142,7 +142,7 @@ async fn settings(visit: &Visit) -> Result<Form> {
         Field::text("approvalTimeoutHours", "Hours until a deployment times out")
             .kind("number")
             .number(),
-        Field::check("preventSelfApproval", "Who deploys does not approve it themselves")
+        Field::check("preventSelfApproval", "A person cannot approve their own deployment")
             .at("approvals.preventSelfApproval"),
     ]);
     let form = Form::change(visit, &api_path(visit), fields).await?;

@@ -63,7 +63,7 @@ const STEPS: [(&str, &str, &str, &str); 7] = [
         "",
     ),
     ("Publish a prompt", "In versions that never change, with labels that move.", "/prompts", ""),
-    ("Make an agent", "Its draft says which prompt and model it runs.", "/new/agent", "/agents"),
+    ("Create an agent", "Its draft says which prompt and model it runs.", "/new/agent", "/agents"),
     (
         "Create an environment",
         "Where agents run, with their variables and secrets.",
@@ -77,7 +77,7 @@ const STEPS: [(&str, &str, &str, &str); 7] = [
         ENVIRONMENTS,
     ),
     (
-        "Make an API key",
+        "Create an API key",
         "With it agents and programs fetch what is live.",
         "/settings/keys/new",
         KEYS,

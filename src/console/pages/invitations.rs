@@ -48,7 +48,8 @@ impl Invitation {
     fn sentence(&self) -> String {
         let Invitation { inviter_name, email, org_name, role } = self;
         let role = texts::role(role).to_lowercase();
-        format!("{inviter_name} invites {email} to {org_name}, as {role}.")
+        let article = if role.starts_with(['a', 'o']) { "an" } else { "a" };
+        format!("{inviter_name} invites {email} to {org_name}, as {article} {role}.")
     }
 }
 

@@ -232,7 +232,7 @@ async fn form(visit: &Visit) -> Result<Form> {
         let label = "Approves deployments in the name of their approvers";
         fields.push(Field::check("allowApproveAs", label));
     }
-    let form = Form::create("/api-keys", fields, "Make the key").answered(made);
+    let form = Form::create("/api-keys", fields, "Create key").answered(made);
     Ok(form.back(visit.in_org("/settings/keys")).refined(|visit, _, body| {
         if let Some(fields) = body.as_object_mut() {
             fields.remove("scopes");

@@ -69,7 +69,10 @@ fn fields() -> Vec<Field> {
     vec![
         Field::text("name", "Name"),
         Field::text("baseUrl", "Address").optional().hint("Empty for the provider's own."),
-        Field::area("config", "Configuration", 4).object().optional().hint("A JSON object."),
+        Field::area("config", "Configuration", 4).object().optional().hint(
+            "A JSON object. The model that is asked is in it: {\"model\": \"name\"}. Ollama needs one; \
+             without one, vendors are asked for a small model, and other servers choose.",
+        ),
         Field::check("isDefault", "Used where no other is named"),
     ]
 }

@@ -122,7 +122,8 @@ async fn invite(visit: &Visit) -> Result<FormPage> {
     ];
     let frame = visit.frame("Invite a person").crumb("Members", visit.in_org("/settings/members"));
     let form = Form::create("/organizations/members", fields, "Invite").answered(invited);
-    let lead = "You get a link to pass on. An older invitation of the same address is replaced.";
+    let lead = "You get a link to pass on. An older invitation of the same address is replaced. Who \
+                joins by it cannot approve before an admin vouches for the address.";
     Ok(form.page(frame).lead(lead))
 }
 

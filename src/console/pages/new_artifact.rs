@@ -60,7 +60,11 @@ async fn begin(visit: &Visit) -> Result<Reply> {
         Ok(()) => name(visit, Some(&Error::invalid_at("name", "must not be empty"))).await,
         Err(error) => {
             let error = visit.failed(error)?;
-            let message = error.as_ref().map(|error| error.message().to_string());
+            let message = error.as_ref().map(|error| match error.issues() {
+                // It is about the name, whatever that is called in the API.
+                [issue] => issue.message.clone(),
+                _ => error.message().to_string(),
+            });
             let about = Error::invalid_at("name", message.unwrap_or_default());
             name(visit, Some(&about)).await
         }

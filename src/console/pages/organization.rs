@@ -1,5 +1,6 @@
 //! `/o/{org}/settings/organization`: renames the organization.
 
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::base::Result;
@@ -8,6 +9,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
 use crate::console::roster;
+use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -20,6 +22,25 @@ async fn rename(visit: &Visit) -> Result<FormPage> {
     let form = Form::change_known("/organizations", json!({"name": member.org_name}), fields)?;
     let form = form.done(visit.path.as_str(), Flash::OrganizationSaved).back(visit.in_org(""));
     let page = form.page(visit.frame("Organization").tabs(&roster::tabs(visit)));
-    Ok(page
-        .lead(format!("Its short name, {}, is part of every address and stays.", member.org_slug)))
+    let slug = &member.org_slug;
+    let changed = changed_by(visit, slug).await?;
+    Ok(page.lead(format!("Its short name, {slug}, is part of every address and stays.{changed}")))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Organization {
+    slug: String,
+    updated_by: Nullable<String>,
+}
+
+/// Who changed the organization last, as a sentence; nothing if that is not known.
+async fn changed_by(visit: &Visit, slug: &str) -> Result<String> {
+    let mine: Vec<Organization> = visit.api.items("/organizations", &[]).await?;
+    let own = mine.into_iter().find(|organization| organization.slug == slug);
+    let Some(by) = own.and_then(|organization| organization.updated_by.0) else {
+        return Ok(String::new());
+    };
+    let members = roster::members(&visit.api).await?;
+    Ok(format!(" It was last changed by {}.", roster::name(&members, &by)))
 }

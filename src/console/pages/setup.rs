@@ -2,10 +2,9 @@
 //! which browsers do not send: a script moves it into the form, or a person pastes the link.
 
 use askama::Template;
-use serde::Deserialize;
 use serde_json::json;
 
-use super::sign_in::Begun;
+use super::sign_in::{Begun, is_set_up};
 use crate::base::{Error, Kind, Result};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -28,19 +27,12 @@ struct Setup {
     is_open: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct State {
-    is_set_up: bool,
-}
-
 async fn show(visit: &Visit) -> Result<Reply> {
-    let State { is_set_up } = visit.api.get("/setup", &[]).await?;
-    if !is_set_up {
+    if !is_set_up(visit).await? {
         return form(visit, None);
     }
     let frame = visit.frame("This server is set up");
-    render(frame.status, &Setup { frame, is_set_up, is_open: false })
+    render(frame.status, &Setup { frame, is_set_up: true, is_open: false })
 }
 
 fn form(visit: &Visit, error: Option<&Error>) -> Result<Reply> {

@@ -83,6 +83,21 @@ pub async fn providers(visit: &Visit) -> Result<Vec<Provider>> {
     visit.api.items("/auth/providers", &[]).await
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Setup {
+    is_set_up: bool,
+}
+
+/// Whether the server is set up.
+///
+/// # Errors
+/// Those of the route.
+pub async fn is_set_up(visit: &Visit) -> Result<bool> {
+    let Setup { is_set_up } = visit.api.get("/setup", &[]).await?;
+    Ok(is_set_up)
+}
+
 /// Leads here, and from here to `target`.
 pub fn redirect(target: &str) -> Reply {
     if target == "/" {
@@ -118,6 +133,9 @@ pub fn carrying(visit: &Visit) -> Result<Reply> {
 async fn show(visit: &Visit) -> Result<Reply> {
     if visit.session.is_some() {
         return Ok(Reply::see_other(local(visit.query.get("return"))));
+    }
+    if !is_set_up(visit).await? {
+        return Ok(Reply::see_other("/setup"));
     }
     form(visit, visit.query.get("return"), "", None).await
 }

@@ -27,6 +27,7 @@ struct Joining {
     domain: String,
     provider: String,
     role: String,
+    grants: Vec<RuleGrant>,
 }
 
 #[derive(Deserialize)]
@@ -57,51 +58,16 @@ fn names(stored: &Value) -> String {
     Stored::deserialize(stored).map(|stored| stored.providers.join(" ")).unwrap_or_default()
 }
 
-/// The domains as lines of a text.
-fn domain_lines(stored: &Value) -> String {
-    let domains = Stored::deserialize(stored).map(|stored| stored.domains).unwrap_or_default();
-    let line = |rule: &Joining| format!("{} {} {}", rule.domain, rule.provider, rule.role);
-    domains.iter().map(line).collect::<Vec<_>>().join("\n")
+/// Grants as words of a line.
+fn grant_words(grants: &[RuleGrant]) -> impl Iterator<Item = String> {
+    grants.iter().map(|grant| format!("{}:{}", grant.resource_type, grant.resource_id))
 }
 
-/// The rules as lines of a text.
-fn rule_lines(stored: &Value) -> String {
-    let rules = Stored::deserialize(stored).map(|stored| stored.rules).unwrap_or_default();
-    let line = |rule: &Rule| {
-        let mut words = vec![rule.provider.clone()];
-        words.extend(rule.role.0.clone());
-        let grant = |grant: &RuleGrant| format!("{}:{}", grant.resource_type, grant.resource_id);
-        words.extend(rule.grants.iter().map(grant));
-        words.push(format!("{}={}", rule.claim, rule.value));
-        words.join(" ")
-    };
-    rules.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// The domain of a line; what is missing in it is for the API to say.
-fn domain(line: &str) -> Value {
-    let mut words = line.split_whitespace();
-    let mut rule = json!({});
-    for name in ["domain", "provider", "role"] {
-        if let Some(word) = words.next() {
-            rule[name] = json!(word);
-        }
-    }
-    rule
-}
-
-/// The rule of a line: its first word with `=` begins the claim, whose value may have spaces.
-fn rule(line: &str) -> Value {
-    let is_claim = |word: &str| word.contains('=');
-    let words = line.trim().split(' ').filter(|word| !word.is_empty());
-    let before: Vec<_> = words.take_while(|word| !is_claim(word)).collect();
-    let claim = line.split_once('=').map(|(before, value)| {
-        (before.split_whitespace().next_back().unwrap_or_default(), value.trim())
-    });
-    let (mut rule, mut grants, mut roles) = (json!({}), Vec::new(), Vec::new());
-    for (n, word) in before.into_iter().enumerate() {
+/// Adds the role and the grants that words of a line name.
+fn read_rights<'a>(rule: &mut Value, words: impl Iterator<Item = &'a str>) {
+    let (mut grants, mut roles) = (Vec::new(), Vec::new());
+    for word in words {
         match word.split_once(':') {
-            _ if n == 0 => rule["provider"] = json!(word),
             Some((kind, id)) => grants.push(json!({"resourceType": kind, "resourceId": id})),
             None => roles.push(word),
         }
@@ -111,6 +77,57 @@ fn rule(line: &str) -> Value {
     if !roles.is_empty() {
         rule["role"] = json!(roles.join(" "));
     }
+}
+
+/// The domains as lines of a text.
+fn domain_lines(stored: &Value) -> String {
+    let domains = Stored::deserialize(stored).map(|stored| stored.domains).unwrap_or_default();
+    let line = |rule: &Joining| {
+        let mut words = vec![rule.domain.clone(), rule.provider.clone(), rule.role.clone()];
+        words.extend(grant_words(&rule.grants));
+        words.join(" ")
+    };
+    domains.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The rules as lines of a text.
+fn rule_lines(stored: &Value) -> String {
+    let rules = Stored::deserialize(stored).map(|stored| stored.rules).unwrap_or_default();
+    let line = |rule: &Rule| {
+        let mut words = vec![rule.provider.clone()];
+        words.extend(rule.role.0.clone());
+        words.extend(grant_words(&rule.grants));
+        words.push(format!("{}={}", rule.claim, rule.value));
+        words.join(" ")
+    };
+    rules.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// The domain of a line; what is missing in it is for the API to say.
+fn domain(line: &str) -> Value {
+    let (mut words, mut rule) = (line.split_whitespace(), json!({}));
+    for name in ["domain", "provider"] {
+        if let Some(word) = words.next() {
+            rule[name] = json!(word);
+        }
+    }
+    read_rights(&mut rule, words);
+    rule
+}
+
+/// The rule of a line: its first word with `=` begins the claim, whose value may have spaces.
+fn rule(line: &str) -> Value {
+    let is_claim = |word: &str| word.contains('=');
+    let words = line.trim().split(' ').filter(|word| !word.is_empty());
+    let mut before = words.take_while(|word| !is_claim(word));
+    let claim = line.split_once('=').map(|(before, value)| {
+        (before.split_whitespace().next_back().unwrap_or_default(), value.trim())
+    });
+    let mut rule = json!({});
+    if let Some(provider) = before.next() {
+        rule["provider"] = json!(provider);
+    }
+    read_rights(&mut rule, before);
     if let Some((claim, value)) = claim {
         rule["claim"] = json!(claim);
         rule["value"] = json!(value);
@@ -189,8 +206,8 @@ async fn form(visit: &Visit) -> Result<FormPage> {
             .unstored()
             .hint("Names, with spaces between; if there are none, all of this server."),
         Field::area("domains", "Domains whose people join", 4).optional().unstored().hint(
-            "One a line: the domain, the name of the provider, and the role, such as \
-                 acme.example keycloak member.",
+            "One a line: the domain, the name of the provider, the role, and what is granted who joins, if \
+             anything (registry:ID, environment:ID, fleet:ID), such as acme.example keycloak member.",
         ),
         Field::area("rules", "What a provider's groups give", 4).optional().unstored().hint(
             "One a line: the name of the provider, a role or what is granted (registry:ID, \

@@ -135,12 +135,12 @@ async fn plan_form(
     let issues = sent.into_iter().filter_map(of_none).collect();
     let before = Field::text("dependsOn", "Depends on").words().optional();
     let parent = Field::text("parentTaskId", "Part of").optional();
-    let due = Field::text("dueAt", "Due").optional();
+    let due = Field::text("dueAt", "Due (UTC)").moment().optional();
     let labels = Field::text("labels", "Labels").words().optional();
     let fields = vec![
         before.hint("Numbers of tasks, with commas.").named(names.clone()),
         parent.hint("The number of a task.").named(names),
-        due.hint("Such as 2026-12-24T18:00:00Z."),
+        due,
         labels.hint("Words, with commas."),
     ];
     let form = Form::change(visit, path, fields).await?;

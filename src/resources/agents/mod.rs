@@ -66,6 +66,8 @@ pub struct NewAgent {
 }
 
 impl Input for NewAgent {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         tags::check(self.tags.as_ref(), issues);
     }
@@ -90,6 +92,8 @@ pub struct AgentPatch {
 }
 
 impl Input for AgentPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         tags::check(self.tags.as_ref(), issues);
     }

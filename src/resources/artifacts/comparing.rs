@@ -19,10 +19,10 @@ use crate::api::{
 };
 use crate::auth::{Caller, MEMBER, ScopeName};
 use crate::base::{
-    BoundedList, Error, Id, Int, Issue, Kind, Prompt, Result, Slug, StringMap, Text, Usd, Version,
+    BoundedList, Error, Id, Int, Issue, Prompt, Result, Slug, StringMap, Text, Usd, Version,
 };
 use crate::resources::governance::{
-    self, CaseAnswer, CaseBatch, CaseResults, CaseRun, DoneCase, InputCase, Scorer, Stop,
+    self, AskedCase, CaseAnswer, CaseBatch, CaseResults, CaseRun, InputCase, Scorer, Stop,
 };
 use crate::resources::llm_providers::{self, LlmProvider};
 use crate::resources::registries::{self, Registry};
@@ -163,6 +163,8 @@ pub struct InputComparison {
     unknown: usize,
     /// What it cost in US dollars, judges included, as far as prices are known.
     cost_usd: f64,
+    /// Why it cost more than that, which nothing limits then; null if all prices are known.
+    cost_note: Option<String>,
     /// Why not all inputs were run; null if they were.
     stopped: Option<Stop>,
 }
@@ -281,25 +283,22 @@ impl Batch for Comparing {
         if !is_current {
             // What was answered until now is kept.
             calls.close();
-            self.run().end(Stop::Changed);
         }
         let case = &prepared.cases[index];
-        let name = case.name.clone();
-        match DoneCase::ask(view, &prepared.how(), case, &prepared.texts(), calls) {
-            Ok(Some(done)) => {
-                let row = compared(name, Some(done.answers.clone()));
-                self.run().keep(index, done);
-                Ok(Some(row))
-            }
-            Ok(None) if is_current => Ok(None),
-            Ok(None) => Ok(Some(compared(name, None))),
-            // It is more than may be sent for one input.
-            Err(error) if error.kind() == Kind::Conflict => {
-                self.run().end(Stop::Bytes);
-                Ok(Some(compared(name, None)))
-            }
-            Err(error) => Err(error),
+        let asked = AskedCase::ask(view, &prepared.how(), case, &prepared.texts(), calls)?;
+        let answers = asked.answers.clone();
+        let is_over = answers.is_some() || asked.is_too_large || !is_current;
+        let mut run = self.run();
+        // If all was asked before it was changed, nothing is missing.
+        if calls.is_cut() {
+            run.end(Stop::Changed);
         }
+        // It is more than may be sent for one input.
+        if asked.is_too_large {
+            run.end(Stop::Bytes);
+        }
+        run.keep(index, asked);
+        Ok(is_over.then(|| compared(case.name.clone(), answers)))
     }
 
     fn conclude(&self, end: BatchEnd) -> Result<InputComparison> {
@@ -387,6 +386,8 @@ fn values(view: &View, caller: &Caller, environment: Option<&str>) -> Result<Str
 }
 
 fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
+    let mut answers = results.answers.iter().flatten().flatten();
+    let cost_note = answers.find_map(|answer| answer.cost_note.clone());
     let side =
         |side: &Subject| ComparedText { name: side.name.clone(), version: side.version.clone() };
     let [left, right] = prepared.sides.each_ref().map(side);
@@ -408,6 +409,7 @@ fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
         right,
         llm_provider_id: prepared.provider.id,
         cost_usd: (results.cost_usd * 1e9).round() / 1e9,
+        cost_note,
         stopped: results.stop,
         inputs,
     }

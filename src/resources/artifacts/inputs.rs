@@ -79,6 +79,8 @@ pub struct NewPromptInput {
 }
 
 impl Input for NewPromptInput {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         check_variables(self.variables.as_ref(), issues);
         check_lines(self.expect.as_ref(), issues);
@@ -105,6 +107,8 @@ pub struct PromptInputPatch {
 }
 
 impl Input for PromptInputPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         check_variables(self.variables.as_ref(), issues);
         check_lines(self.expect.as_ref(), issues);

@@ -68,6 +68,8 @@ pub struct NewArtifactVersion {
 }
 
 impl Input for NewArtifactVersion {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         tags::check(self.tags.as_ref(), issues);
     }

@@ -37,6 +37,8 @@ pub struct ArtifactPatch {
 }
 
 impl Input for ArtifactPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         tags::check(Some(&self.tags), issues);
     }

@@ -137,6 +137,8 @@ pub struct NewProviderCredential {
 }
 
 impl Input for NewProviderCredential {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<crate::base::Issue>) {
         let secret = self.api_key.as_deref().filter(|key| webhook::is_like_secret(key));
         if let Some(Err(form)) = secret.map(webhook::check_secret) {

@@ -82,6 +82,8 @@ pub struct NewEnvironment {
 }
 
 impl Input for NewEnvironment {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         if let Some(approvals) = &self.approvals {
             approvals.check(issues);
@@ -106,6 +108,8 @@ pub struct EnvironmentPatch {
 }
 
 impl Input for EnvironmentPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         if let Some(approvals) = self.approvals.value() {
             approvals.check(issues);

@@ -193,6 +193,16 @@ fn approvers_are_1_to_50_and_distinct_and_bound_the_approvals() {
 }
 
 #[test]
+fn what_is_wrong_with_approvals_is_said_beside_all_else() {
+    let approvals = json!({"approverIds": ["01890a5d-ac96-774b-bcce-b302099a8057"],
+        "minApprovals": 5});
+    let body = json!({"slug": "No slug", "name": "", "approvals": approvals});
+    let error = Fixture::input::<NewEnvironment>(body).err().expect("a problem");
+    let paths: Vec<_> = error.issues().iter().map(|issue| issue.path.as_str()).collect();
+    assert_eq!(paths, ["slug", "name", "approvals.minApprovals"]);
+}
+
+#[test]
 fn only_members_approve_and_defaults_are_filled_in() {
     let fixture = Fixture::new();
     let (_, outsider) = fixture.other_org("other");

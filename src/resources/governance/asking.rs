@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::super::llm_providers::{self, Attempt, LlmProvider};
+use super::super::llm_providers::{self, Attempt, Cost, LlmProvider};
 use super::cases::{CaseAnswer, CaseRun, InputCase, Score};
 use super::judge;
 use super::rules::quoted;
@@ -162,7 +162,8 @@ impl Asking<'_> {
                 return Ok(Some(answer));
             }
         };
-        let cost_usd = llm_providers::cost(view, how.provider, &asked, &completion)?.usd;
+        let Cost { usd: cost_usd, note: cost_note } =
+            llm_providers::cost(view, how.provider, &asked, &completion)?;
         let sent: [&str; 2] = [asked.system.as_deref().unwrap_or_default(), &asked.message];
         self.tally.add(&sent, cost_usd);
         let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
@@ -170,7 +171,7 @@ impl Asking<'_> {
         let text = Some(text);
         let known =
             CaseAnswer { text, is_cut, input_tokens, output_tokens, ..CaseAnswer::default() };
-        Ok(Some(CaseAnswer { cost_usd, took_ms, ..known }))
+        Ok(Some(CaseAnswer { cost_usd, cost_note, took_ms, ..known }))
     }
 
     /// Scores an answer.
@@ -185,30 +186,31 @@ impl Asking<'_> {
         let own = case.expect.judge.iter().map(|question| (question, how.provider));
         let others = how.scorers.iter().map(|scorer| (&scorer.question, &scorer.provider));
         for (question, provider) in own.chain(others) {
-            let (passed, reason) = self.judged(provider, question, text)?;
+            let (passed, reason, note) = self.judged(provider, question, text)?;
+            answer.cost_note = answer.cost_note.take().or(note);
             scores.push(Score { criterion: quoted(question), passed, reason });
         }
         answer.scores = scores;
         Ok(())
     }
 
-    /// What a judge says of an answer, and why.
+    /// What a judge says of an answer, why, and why its cost is not known.
     fn judged(
         &mut self,
         provider: &LlmProvider,
         question: &str,
         text: &str,
-    ) -> Result<(Option<bool>, Option<String>)> {
+    ) -> Result<(Option<bool>, Option<String>, Option<String>)> {
         let Some(judged) = judge::judged(self.view, provider, question, text, self.calls)? else {
             // Not asked; or pending, and the run is discarded.
-            return Ok((None, Some(NOT_JUDGED.to_string())));
+            return Ok((None, Some(NOT_JUDGED.to_string()), None));
         };
         let id = provider.id.to_string();
         let sent: [&str; 4] = ["judge", &id, question, text];
-        self.tally.add(&sent, judged.cost_usd);
+        self.tally.add(&sent, judged.cost.usd);
         Ok(match judged.verdict {
-            Ok((passed, reason)) => (Some(passed), reason),
-            Err(why) => (None, Some(why)),
+            Ok((passed, reason)) => (Some(passed), reason, judged.cost.note),
+            Err(why) => (None, Some(why), judged.cost.note),
         })
     }
 }

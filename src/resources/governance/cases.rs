@@ -95,6 +95,9 @@ pub struct CaseAnswer {
     /// Whether the provider failed, and not the input.
     #[serde(skip)]
     pub has_failed: bool,
+    /// Why it, or what a judge said of it, has a cost that is not known; none if all is.
+    #[serde(skip)]
+    pub cost_note: Option<String>,
 }
 
 impl CaseAnswer {

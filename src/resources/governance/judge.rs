@@ -5,7 +5,7 @@
 
 use serde_json::{Deserializer, Value};
 
-use super::super::llm_providers::{self, Attempt, ChatReply, LlmProvider};
+use super::super::llm_providers::{self, Attempt, ChatReply, Cost, LlmProvider};
 use super::policy::Policy;
 use super::rules::{PolicyRule, RuleValue, quoted};
 use crate::api::Calls;
@@ -60,8 +60,8 @@ pub fn violation(
 pub struct Judged {
     /// Whether the answer to the question is yes, and why; or why there is no verdict.
     pub verdict: Result<(bool, Option<String>), String>,
-    /// What it cost in US dollars; none if that is not known.
-    pub cost_usd: Option<f64>,
+    /// What it cost.
+    pub cost: Cost,
 }
 
 /// Judges the answer of a model; `None` while the verdict is pending.
@@ -79,12 +79,12 @@ pub fn judged(
     let Some(reply) = llm_providers::ask(view, provider, &asked, calls)? else {
         return Ok(None);
     };
-    let cost_usd = match reply.completion() {
-        Ok(completion) => llm_providers::cost(view, provider, &asked, &completion)?.usd,
-        Err(_) => None,
+    let cost = match reply.completion() {
+        Ok(completion) => llm_providers::cost(view, provider, &asked, &completion)?,
+        Err(_) => Cost { usd: None, note: None },
     };
     let verdict = verdict(&reply).map(|JudgeAnswer { pass, reason }| (pass, reason));
-    Ok(Some(Judged { verdict, cost_usd }))
+    Ok(Some(Judged { verdict, cost }))
 }
 
 /// The verdict of a reply, or why there is none. What is shown of it has no key of the provider; the

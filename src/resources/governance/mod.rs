@@ -31,7 +31,7 @@ pub use passing::{EVALUATION_SECS, Inputs};
 pub use policy::Policy;
 pub use protection::require_protected;
 use provider_references::ProviderReference;
-pub use running::{CaseBatch, DoneCase};
+pub use running::{AskedCase, CaseBatch};
 
 /// Policies, their assignments, and flags.
 pub const RESOURCE: Resource = Resource {

@@ -33,6 +33,8 @@ pub struct NewPolicy {
 }
 
 impl Input for NewPolicy {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         rules::check(&self.rules, issues);
     }
@@ -53,6 +55,8 @@ pub struct PolicyPatch {
 }
 
 impl Input for PolicyPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         if let Some(rules) = &self.rules {
             rules::check(rules, issues);

@@ -83,8 +83,8 @@ fn why_stopped(usd: f64, max_usd: f64, bytes: usize, has_failed: bool) -> Option
 
 /// Inputs that are run each by itself: of those that are done the answers alone are held.
 pub struct CaseBatch {
-    /// For each input its answers, what they cost, and how many bytes were sent and answered for them.
-    done: Vec<Option<DoneCase>>,
+    /// What came of each input until now.
+    asked: Vec<Option<AskedCase>>,
     begun: usize,
     max_usd: f64,
     /// Inputs that the provider failed for, one after another, as they were done.
@@ -92,34 +92,35 @@ pub struct CaseBatch {
     stop: Option<Stop>,
 }
 
-/// What came of an input.
-pub struct DoneCase {
-    pub answers: Vec<CaseAnswer>,
+/// What came of an input until now.
+pub struct AskedCase {
+    /// None while some are missing, or if more would be sent than may be.
+    pub answers: Option<Vec<CaseAnswer>>,
+    pub is_too_large: bool,
+    /// What was answered has cost so much, and so many bytes were sent and answered.
     usd: f64,
     bytes: usize,
 }
 
-impl DoneCase {
-    /// Asks about an input; `None` while answers are missing.
+impl AskedCase {
+    /// Asks about an input.
     ///
     /// # Errors
-    /// 409 if more would be sent than may be; 500 if the key of a provider cannot be read.
+    /// 500 if the key of a provider cannot be read.
     pub fn ask(
         view: &View,
         how: &CaseRun,
         case: &InputCase,
         texts: &[&str],
         calls: &mut Calls,
-    ) -> Result<Option<Self>> {
+    ) -> Result<Self> {
         let filled: Vec<Filled> = texts.iter().map(|text| rendered(how, case, text)).collect();
         let mut asking = Asking { view, how, calls, tally: Tally::default() };
         let answers = asking.answers(case, &filled)?;
-        let (usd, bytes) = (asking.tally.usd, asking.calls.bytes());
-        if asking.calls.is_too_much() {
-            return Err(too_large());
-        }
-        let answers = answers.filter(|_| !calls.has_pending());
-        Ok(answers.map(|answers| DoneCase { answers, usd, bytes }))
+        let usd = asking.tally.usd;
+        let (bytes, is_too_large) = (calls.bytes(), calls.is_too_much());
+        let answers = answers.filter(|_| !is_too_large && !calls.has_pending());
+        Ok(AskedCase { answers, is_too_large, usd, bytes })
     }
 }
 
@@ -131,16 +132,16 @@ impl CaseBatch {
     pub fn new(view: &View, how: &CaseRun, cases: &[InputCase], texts: &[&str]) -> Result<Self> {
         // They are filled in again when they are sent: all at once take too much memory.
         fill(view, how, cases, texts, |_| {})?;
-        let done = cases.iter().map(|_| None).collect();
-        Ok(CaseBatch { done, begun: 0, max_usd: how.max_usd, failed: 0, stop: None })
+        let asked = cases.iter().map(|_| None).collect();
+        Ok(CaseBatch { asked, begun: 0, max_usd: how.max_usd, failed: 0, stop: None })
     }
 
     /// Begins with the next input; returns its index; `None` if there is none, or the run has ended.
     pub fn begin(&mut self) -> Option<usize> {
-        if self.begun == self.done.len() {
+        if self.begun == self.asked.len() {
             return None;
         }
-        let bytes = self.done.iter().flatten().map(|done| done.bytes).sum();
+        let bytes = self.asked.iter().flatten().map(|case| case.bytes).sum();
         let has_failed = self.failed >= MAX_FAILED;
         self.stop = self.stop.or_else(|| why_stopped(self.usd(), self.max_usd, bytes, has_failed));
         if self.stop.is_some() {
@@ -150,13 +151,18 @@ impl CaseBatch {
         Some(self.begun - 1)
     }
 
-    /// Keeps what came of an input; of one that was run again, what came of it last.
-    pub fn keep(&mut self, index: usize, done: DoneCase) {
-        if self.done[index].is_none() {
-            let has_failed = done.answers.iter().all(|answer| answer.has_failed);
+    /// Keeps what came of an input until now; of one that was run again, what came of it last. What it has
+    /// cost counts though it is not answered in the end.
+    pub fn keep(&mut self, index: usize, mut case: AskedCase) {
+        let before = self.asked[index].take();
+        // If it is too much, what was answered before is not seen again.
+        case.usd = case.usd.max(before.as_ref().map_or(0.0, |before| before.usd));
+        let is_new = before.is_none_or(|before| before.answers.is_none());
+        if let Some(answers) = case.answers.as_ref().filter(|_| is_new) {
+            let has_failed = answers.iter().all(|answer| answer.has_failed);
             self.failed = if has_failed { self.failed + 1 } else { 0 };
         }
-        self.done[index] = Some(done);
+        self.asked[index] = Some(case);
     }
 
     /// Begins with no further input, for this reason if there was none before.
@@ -171,22 +177,52 @@ impl CaseBatch {
 
     /// How many inputs were answered, by all texts.
     pub fn answered(&self) -> usize {
-        let has_all = |done: &&DoneCase| done.answers.iter().all(|answer| answer.error.is_none());
-        self.done.iter().flatten().filter(has_all).count()
+        let has_all =
+            |answers: &&Vec<CaseAnswer>| answers.iter().all(|answer| answer.error.is_none());
+        self.answers().flatten().filter(has_all).count()
+    }
+
+    fn answers(&self) -> impl Iterator<Item = Option<&Vec<CaseAnswer>>> {
+        self.asked.iter().map(|case| case.as_ref()?.answers.as_ref())
     }
 
     fn usd(&self) -> f64 {
-        self.done.iter().flatten().map(|done| done.usd).sum()
+        self.asked.iter().flatten().map(|case| case.usd).sum()
     }
 
     /// What came of it until now.
     pub fn results(&self, end: BatchEnd) -> CaseResults {
-        let answers = self.done.iter().map(|done| Some(done.as_ref()?.answers.clone())).collect();
         let stop = match end {
             BatchEnd::Whole => self.stop,
             BatchEnd::Late => Some(Stop::Seconds),
             BatchEnd::Refused => Some(Stop::Busy),
         };
-        CaseResults { answers, cost_usd: self.usd(), stop }
+        CaseResults {
+            answers: self.answers().map(Option::<&_>::cloned).collect(),
+            cost_usd: self.usd(),
+            stop,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_input_has_cost_counts_though_it_is_not_answered() {
+        let asked = vec![None, None];
+        let mut batch = CaseBatch { asked, begun: 2, max_usd: 1.0, failed: 0, stop: None };
+        let case = |answers: Option<Vec<CaseAnswer>>, usd| {
+            let is_too_large = answers.is_none();
+            AskedCase { answers, is_too_large, usd, bytes: 0 }
+        };
+        for usd in [0.5, 0.25] {
+            batch.keep(0, case(None, usd));
+        }
+        batch.keep(1, case(Some(Vec::new()), 0.25));
+        let results = batch.results(BatchEnd::Refused);
+        assert_eq!(results.answers, [None, Some(Vec::new())]);
+        assert_eq!((results.cost_usd, results.stop), (0.75, Some(Stop::Busy)));
     }
 }

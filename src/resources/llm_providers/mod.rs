@@ -27,8 +27,8 @@ use crate::store::{ListSource, Order, Page, TableInfo, Tx, View};
 
 use attempt::with_reason;
 pub use attempt::{
-    ATTEMPT_SECS, Attempt, Completion, DEFAULT_ATTEMPT_TOKENS, MAX_ATTEMPT_TOKENS, chosen, cost,
-    failed, failure,
+    ATTEMPT_SECS, Attempt, Completion, Cost, DEFAULT_ATTEMPT_TOKENS, MAX_ATTEMPT_TOKENS, chosen,
+    cost, failed, failure,
 };
 pub use chat::{ChatReply, ask};
 pub use conversation::Conversation;
@@ -108,6 +108,8 @@ pub struct LlmProviderPatch {
 }
 
 impl Input for LlmProviderPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         check_config(self.config.as_ref(), issues);
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use bincode::{Decode, Encode};
 
 use super::tokens::{TokenHash, hash_of};
-use crate::auth::{Credential, Session, User};
+use crate::auth::{Credential, Session, User, ends_with_session};
 use crate::base::{Error, Id, Kind, Name, Result, Time, address_block};
 use crate::outbox::delete_due;
 use crate::store::{
@@ -235,8 +235,7 @@ pub(super) fn remove_of_provider(
 
 // ── The session that it gets ─────────────────────────────────────────────────
 
-/// That a session is of a command line. Separate from the session, whose layout stays as it is; it ends with
-/// it.
+/// That a session is of a command line.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct DeviceSession {
     pub session: Id<Session>,
@@ -246,11 +245,7 @@ pub(super) struct DeviceSession {
     pub address: String,
 }
 
-static OF_SESSION: Reference<DeviceSession, Session> = Reference::cascade(
-    &["session"],
-    |session: &Session| session.id.to_bytes(),
-    |device: &DeviceSession, _| vec![device.session.to_bytes()],
-);
+static OF_SESSION: Reference<DeviceSession, Session> = ends_with_session();
 
 impl Record for DeviceSession {
     const TABLE: &'static str = "sessions.device";

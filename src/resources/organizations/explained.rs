@@ -298,7 +298,7 @@ fn sign_in_rules(
             false if is_linked => {
                 (Ok(()), "in a session that they begin with the required provider")
             }
-            false => (Err(required.missing()), ""),
+            false => (Err(required.missing(user)), ""),
         };
         rules.push(ExplainedRule::of(AccessRule::Provider, outcome, reason)?);
     }

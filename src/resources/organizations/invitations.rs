@@ -205,6 +205,10 @@ fn revoke(tx: &mut Tx, req: &Req<Id<Invitation>>) -> Result<Deleted> {
 
 // ── Accepting ────────────────────────────────────────────────────────────────
 
+/// What there is not, and what to do then.
+const INVITATION: &str = "invitation: it was used, replaced or withdrawn, or is older than a week; \
+                          sign in if you have joined already, or ask for a new one";
+
 /// Returns the invitation with this token, and whether the token was mailed, so that who has it has
 /// proved to read the mail of the invited address.
 fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
@@ -215,7 +219,7 @@ fn open(view: &View, token: &str) -> Result<(Invitation, bool)> {
     };
     match invitation {
         Some(invitation) if invitation.is_open(view)? => Ok((invitation, proves)),
-        _ => Err(Error::no_such("invitation").at("token")),
+        _ => Err(Error::no_such(INVITATION).at("token")),
     }
 }
 

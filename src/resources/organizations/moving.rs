@@ -16,7 +16,7 @@ use crate::auth::{
     is_vouched_for, keep_installation_admins,
 };
 use crate::base::{Email, Error, HttpUrl, Id, Importing, Name, Result, Slug, Time, portable};
-use crate::store::{Export, Record, TableInfo, Tx, View};
+use crate::store::{Export, Org, Record, TableInfo, Tx, View, codec, no_upgrade};
 
 pub(super) const RESOURCE: Resource = Resource {
     tables: &[TableInfo::of::<OrganizationImport>(), TableInfo::of::<ImportProgress>()],
@@ -78,13 +78,50 @@ impl Record for OrganizationImport {
     const TABLE: &'static str = "imports";
     const EXPORT: Export<Self> = Export::LeftOut("of this installation, until it is finished");
     const ORG_SCOPED: bool = false;
+    const VERSION: u8 = 2;
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("organization.id", "it is created at the end of the import"),
+        ("organization.updated_by", "history: who changed it may have left"),
         ("members.member.user", "an id in the file, which need not exist here"),
         ("members.known", "accounts of people are not deleted"),
     ];
     type Key = ();
     fn key(&self) {}
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        match version {
+            1 => Ok(codec::decode_body::<OrganizationImportV1>(body)?.into()),
+            _ => Err(no_upgrade::<Self>(version)),
+        }
+    }
+}
+
+/// An import as stored in version 1, whose organization did not say who changed it. Its fields never change.
+#[derive(Decode)]
+struct OrganizationImportV1 {
+    organization: OrganizationV1,
+    slug_in_file: Slug,
+    digest: [u8; 32],
+    source: String,
+    members: Vec<ArrivingMember>,
+}
+
+#[derive(Decode)]
+struct OrganizationV1 {
+    id: Id<Org>,
+    slug: Slug,
+    name: Name,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl From<OrganizationImportV1> for OrganizationImport {
+    fn from(old: OrganizationImportV1) -> Self {
+        let OrganizationImportV1 { organization, slug_in_file, digest, source, members } = old;
+        let OrganizationV1 { id, slug, name, created_at, updated_at } = organization;
+        let organization =
+            Organization { id, slug, name, created_at, updated_at, updated_by: None };
+        OrganizationImport { organization, slug_in_file, digest, source, members }
+    }
 }
 
 /// How far the import is.
@@ -213,13 +250,17 @@ pub fn begin_import(tx: &mut Tx, arriving: &ArrivingOrganization) -> Result<Impo
         refuse_unproved(&tx.view(), members)?;
     }
     let members = members.iter().map(|member| arriving_member(tx, member));
-    let import = OrganizationImport {
+    let mut import = OrganizationImport {
         organization: Organization { slug, ..organization.clone() },
         slug_in_file: organization.slug.clone(),
         digest: *digest,
         source: source.clone(),
         members: members.collect::<Result<_>>()?,
     };
+    if let Some(by) = organization.updated_by {
+        let found = import.members.iter().find(|arriving| arriving.member.user == by);
+        import.organization.updated_by = Some(found.map_or(by, ArrivingMember::user));
+    }
     let progress = ImportProgress::default();
     tx.insert(&import)?;
     tx.insert(&progress)?;

@@ -33,6 +33,8 @@ struct OwnOrganization {
     name: Name,
     created_at: Time,
     updated_at: Time,
+    /// The user who last changed it; null if an earlier release did.
+    updated_by: Option<Id<User>>,
     role: Role,
     /// Whether members need a second factor, in sessions.
     second_factor_required: bool,
@@ -46,9 +48,18 @@ impl Output for OwnOrganization {
 
 impl OwnOrganization {
     fn of(view: &View, organization: Organization, role: Role) -> Result<Self> {
-        let Organization { id, slug, name, created_at, updated_at } = organization;
-        let second_factor_required = requires_second_factor(view, id)?;
-        Ok(OwnOrganization { id, slug, name, created_at, updated_at, role, second_factor_required })
+        let second_factor_required = requires_second_factor(view, organization.id)?;
+        let Organization { id, slug, name, created_at, updated_at, updated_by } = organization;
+        Ok(OwnOrganization {
+            id,
+            slug,
+            name,
+            created_at,
+            updated_at,
+            updated_by,
+            role,
+            second_factor_required,
+        })
     }
 }
 
@@ -96,6 +107,7 @@ pub(super) fn create_owned(
         name: name.clone(),
         created_at: now,
         updated_at: now,
+        updated_by: Some(owner),
     };
     tx.insert(&organization)?;
     tx.insert(&Membership {
@@ -144,7 +156,7 @@ pub fn recreate(tx: &mut Tx, slugs: &BTreeMap<Vec<u8>, Slug>) -> Result<Option<S
         let created_at = first.map_or(updated_at, |membership| membership.joined_at);
         let slug = slug_again(tx, *id, slugs)?;
         let name = Name::parse(format!("Recovered: {slug}")).map_err(Error::internal)?;
-        tx.insert(&Organization { id: *id, slug, name, created_at, updated_at })?;
+        tx.insert(&Organization { id: *id, slug, name, created_at, updated_at, updated_by: None })?;
     }
     let why = "the row of the organization is gone or was left out, and its members are there";
     Ok((!lost.is_empty()).then(|| why.to_string()))
@@ -208,25 +220,28 @@ fn check_count_limit(view: &View, user: Id<User>) -> Result<()> {
 }
 
 fn update(tx: &mut Tx, req: &Req<(), OrganizationPatch>) -> Result<OwnOrganization> {
-    let mut organization: Organization = tx.fetch(&tx.org())?;
+    let old: Organization = tx.fetch(&tx.org())?;
+    let mut new = old.clone();
+    let mut is_changed = req.input.name.is_some();
     if let Some(name) = &req.input.name {
-        let old = organization.clone();
-        organization.name = name.clone();
-        organization.updated_at = tx.now();
-        tx.replace(&old, &organization)?;
+        new.name = name.clone();
     }
     if let Some(required) = req.input.second_factor_required {
-        require_second_factor(tx, req.caller(), required)?;
+        is_changed |= require_second_factor(tx, req.caller(), required)?;
     }
-    OwnOrganization::of(&tx.view(), organization, req.caller().role)
+    if is_changed {
+        (new.updated_at, new.updated_by) = (tx.now(), Some(req.caller().user()));
+        tx.replace(&old, &new)?;
+    }
+    OwnOrganization::of(&tx.view(), new, req.caller().role)
 }
 
-/// Requires a second factor of all members from now on, or not any more.
-fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result<()> {
+/// Requires a second factor of all members from now on, or not any more. Returns whether that is a change.
+fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result<bool> {
     let (org, since) = (tx.org(), tx.now());
     let rule = tx.get::<SecondFactorRule>(&org)?;
     if rule.is_some() == required {
-        return Ok(());
+        return Ok(false);
     }
     if caller.role < Role::Owner {
         return Err(Error::forbidden(
@@ -236,7 +251,8 @@ fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result
     }
     if let Some(rule) = rule {
         caller.identity.require_recent_proof(since)?;
-        return tx.remove(&rule);
+        tx.remove(&rule)?;
+        return Ok(true);
     }
     let view = tx.view();
     let is_let_in = match caller.identity.credential {
@@ -249,7 +265,8 @@ fn require_second_factor(tx: &mut Tx, caller: &Caller, required: bool) -> Result
             "turn your own second factor on first: you would shut yourself out",
         ));
     }
-    tx.insert(&SecondFactorRule { org, since })
+    tx.insert(&SecondFactorRule { org, since })?;
+    Ok(true)
 }
 
 pub(super) fn routes() -> Vec<Route> {
@@ -275,7 +292,7 @@ mod tests {
         Authenticator, Identity, NEVER, PROOF_REQUIRED, ProviderSession, RawCredential, Tokens,
     };
     use crate::base::Kind;
-    use crate::resources::testing::Fixture;
+    use crate::resources::testing::{Fixture, user};
     use serde_json::json;
 
     #[test]
@@ -324,6 +341,30 @@ mod tests {
         let renamed = patch(json!({"name": "Acme Ltd"}));
         assert_eq!((renamed.name.as_str(), renamed.slug.as_str()), ("Acme Ltd", "acme"));
         assert!(renamed.updated_at > renamed.created_at);
+    }
+
+    #[test]
+    fn who_changed_an_organization_last_is_said() {
+        let fixture = Fixture::new();
+        let (ada, ben) = (&fixture.owner, &fixture.member);
+        let patch = |who: &Principal, body| {
+            let input = Fixture::input::<OrganizationPatch>(body).unwrap();
+            fixture.write_as(who, update, (), input).unwrap()
+        };
+        let body = Fixture::input(json!({"slug": "globex", "name": "Globex"})).unwrap();
+        let made = fixture.write_as(ada, create, (), body).unwrap();
+        assert_eq!(made.updated_by, Some(user(ada)));
+        assert_eq!(patch(ben, json!({"name": "Acme Ltd"})).updated_by, Some(user(ben)));
+        // What changes nothing, and a second factor that is not required anyway, is of nobody.
+        for same in [json!({}), json!({"secondFactorRequired": false})] {
+            assert_eq!(patch(ada, same).updated_by, Some(user(ben)));
+        }
+        guarded(&fixture, ada);
+        fixture.pass_secs(5);
+        let required = patch(ada, json!({"secondFactorRequired": true}));
+        assert_eq!(required.updated_by, Some(user(ada)));
+        assert!(required.updated_at > required.created_at);
+        fixture.assert_sound();
     }
 
     #[test]

@@ -194,7 +194,11 @@ fn reset(
     req: &Req<(), ResetPassword>,
     hashed: &HashResult,
 ) -> Result<(Empty, Id<User>)> {
-    let missing = || Error::no_such("reset link").at("token");
+    let missing = || {
+        let link = "reset link: it was used or replaced, or is too old; sign in if you have set a \
+                    password with it, or ask for a new one";
+        Error::no_such(link).at("token")
+    };
     let (link, user) = find(&tx.view(), &req.input.token)?.ok_or_else(missing)?;
     let password = Some(hashed.made.clone().ok_or_else(missing)?);
     // An admin may have used the link that they made themselves.

@@ -41,6 +41,8 @@ struct NewServiceAccount {
 }
 
 impl Input for NewServiceAccount {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         issues.extend(role_issue(self.role));
     }
@@ -60,6 +62,8 @@ struct ServiceAccountPatch {
 }
 
 impl Input for ServiceAccountPatch {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         issues.extend(role_issue(self.role));
     }

@@ -3,15 +3,14 @@
 
 use bincode::{Decode, Encode};
 
-use crate::auth::{Session, UsedFrom};
+use crate::auth::{Session, UsedFrom, ends_with_session};
 use crate::base::{Id, Result, Time};
-use crate::store::{AnyReference, Export, Key, Record, Reference, Tx};
+use crate::store::{AnyReference, Export, Record, Reference, Tx};
 
 /// The longest name of a client, in bytes.
 const MAX_CLIENT: usize = 40;
 
-/// The last use of a session. Separate from the session, whose changes affect what its caller may do; it ends
-/// with it.
+/// The last use of a session. Separate from the session, whose changes affect what its caller may do.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub(super) struct SessionUse {
     pub session: Id<Session>,
@@ -22,11 +21,7 @@ pub(super) struct SessionUse {
     pub client: Option<String>,
 }
 
-static OF_SESSION: Reference<SessionUse, Session> = Reference::cascade(
-    &["session"],
-    |session: &Session| session.id.to_bytes(),
-    |used: &SessionUse, _| vec![used.session.to_bytes()],
-);
+static OF_SESSION: Reference<SessionUse, Session> = ends_with_session();
 
 impl Record for SessionUse {
     const TABLE: &'static str = "sessions.use";

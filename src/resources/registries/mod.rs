@@ -75,6 +75,8 @@ pub struct NewRegistry {
 }
 
 impl Input for NewRegistry {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         if RESERVED.contains(&self.slug.as_str()) {
             issues.push(Issue::new("slug", "is a reserved word; choose another"));

@@ -229,6 +229,8 @@ impl NewProtectedLabel {
 }
 
 impl Input for NewProtectedLabel {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         if self.min_role == Some(Role::Viewer) {
             issues.push(Issue::new(

@@ -11,7 +11,9 @@ use super::task::Task;
 use super::team::Team;
 use crate::api::{Output, ResourceRef};
 use crate::base::{Body, Id, Result, Time, Title};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, View};
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Order, Record, Reference, Tx, View,
+};
 
 /// The kind of a message's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -82,6 +84,30 @@ pub struct Message {
     pub read_at: Option<Time>,
     pub created_at: Time,
 }
+}
+
+impl Message {
+    /// Returns a message of this sender with this subject and text, to no one yet.
+    pub fn new(
+        tx: &Tx,
+        team_id: Id<Team>,
+        from: Sender,
+        (subject, body): (&Option<Title>, &Body),
+    ) -> Self {
+        Message {
+            id: tx.new_id(),
+            team_id,
+            from,
+            to_agent_id: None,
+            to_peer_id: None,
+            task_id: None,
+            subject: subject.clone(),
+            body: body.clone(),
+            audience: Audience::Agent,
+            read_at: None,
+            created_at: tx.now(),
+        }
+    }
 }
 
 impl Output for Message {

@@ -165,17 +165,9 @@ pub fn send(tx: &mut Tx, req: &Req<Id<Team>, NewMessage>) -> Result<Message> {
         renew(tx, acting, new.worker.as_ref())?;
     }
     let message = Message {
-        id: tx.new_id(),
-        team_id: team,
-        from,
         to_agent_id: to.as_ref().map(|agent| agent.id),
-        to_peer_id: None,
         task_id: new.task_id,
-        subject: new.subject.clone(),
-        body: new.body.clone(),
-        audience: Audience::Agent,
-        read_at: None,
-        created_at: tx.now(),
+        ..Message::new(tx, team, from, (&new.subject, &new.body))
     };
     tx.insert(&message)?;
     changes::tell(tx, message.team_id);
@@ -202,17 +194,9 @@ pub(super) fn send_to_humans(tx: &mut Tx, req: &Req<Id<Team>, NewInboxMessage>) 
     }
     renew(tx, &agent, new.worker.as_ref())?;
     let message = Message {
-        id: tx.new_id(),
-        team_id: team.id,
-        from,
-        to_agent_id: None,
-        to_peer_id: None,
         task_id: new.task_id,
-        subject: new.subject.clone(),
-        body: new.body.clone(),
         audience: Audience::Human,
-        read_at: None,
-        created_at: tx.now(),
+        ..Message::new(tx, team.id, from, (&new.subject, &new.body))
     };
     tx.insert(&message)?;
     changes::tell(tx, message.team_id);

@@ -67,6 +67,8 @@ pub struct NewTool {
 }
 
 impl Input for NewTool {
+    const HAS_LOCAL_RULES: bool = true;
+
     fn check(&self, issues: &mut Vec<Issue>) {
         tags::check(self.tags.as_ref(), issues);
         check_config(self.provider_config.as_ref(), issues);

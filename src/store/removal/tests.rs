@@ -380,6 +380,59 @@ fn only_an_organizations_records_are_left_to_its_sweep() {
 }
 
 #[test]
+#[should_panic(expected = "cannot be deferred")]
+fn what_another_organization_owns_is_not_the_target_of_what_is_left_to_a_sweep() {
+    static ELSEWHERE: Reference<Book, Shelf> =
+        Reference::cascade(&["elsewhere"], |_: &Shelf| vec![], |_: &Book, _| vec![])
+            .target_org(|_| Id::NIL)
+            .deferred();
+    References::new(vec![("books", vec![&ELSEWHERE])]);
+}
+
+#[test]
+fn nothing_is_left_to_the_sweep_of_another_organization() {
+    /// Leads elsewhere when it is removed.
+    #[derive(Clone, Encode, Decode)]
+    struct Door(u32);
+    #[derive(Clone, Encode, Decode)]
+    struct Sign(u32);
+    static SIGN_DOOR: Reference<Sign, Door> = Reference::cascade(
+        &["door"],
+        |door: &Door| door.0.to_bytes(),
+        |sign: &Sign, _| vec![sign.0.to_bytes()],
+    )
+    .deferred();
+    impl Record for Door {
+        const TABLE: &'static str = "doors";
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.0
+        }
+        fn removed(&self, tx: &mut Tx) -> Result<()> {
+            tx.set_org(org(2));
+            Ok(())
+        }
+    }
+    impl Record for Sign {
+        const TABLE: &'static str = "signs";
+        const REFERENCES: &'static [&'static dyn AnyReference] = &[&SIGN_DOOR];
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.0
+        }
+    }
+    static DOORS: LazyLock<Vec<TableInfo>> =
+        LazyLock::new(|| vec![TableInfo::of::<Door>(), TableInfo::of::<Sign>()]);
+    let store = Store::in_memory(Clock::system(), &DOORS);
+    let removed = store.write_blocking(org(1), |tx| {
+        tx.insert(&Door(1))?;
+        tx.insert(&Sign(1))?;
+        tx.remove(&Door(1))
+    });
+    assert_eq!(removed.unwrap_err().kind(), Kind::Internal);
+}
+
+#[test]
 fn rows_derived_from_a_record_are_found_by_their_keys_and_go_with_it() {
     let store = store();
     let initial = |letter, id| Initial { letter, book: (0, id) };

@@ -35,6 +35,7 @@ fn a_server_is_discovered_without_a_handshake() {
     assert_eq!((&found["ttlMs"], &found["cacheScope"]), (&json!(3_600_000), &json!("private")));
     let server = &found["_meta"]["io.modelcontextprotocol/serverInfo"];
     assert_eq!(server["name"], "roadstead");
+    assert_eq!(server["version"], env!("CARGO_PKG_VERSION"));
     // The older revisions have a handshake instead, and results without these fields.
     let legacy = Client::legacy(&acme.key);
     legacy.fails(200, METHOD_NOT_FOUND, "server/discover", json!({}));
@@ -89,7 +90,9 @@ fn an_older_client_gets_the_revision_it_asks_for_and_no_session() {
             (&answer["id"], &answer["result"]["protocolVersion"]),
             (&json!("a"), &json!(given))
         );
-        assert_eq!(answer["result"]["serverInfo"]["name"], "roadstead");
+        let server = &answer["result"]["serverInfo"];
+        let version = env!("CARGO_PKG_VERSION");
+        assert_eq!((&server["name"], &server["version"]), (&json!("roadstead"), &json!(version)));
         assert_eq!(reply.header("mcp-session-id"), None);
     }
     let version = [("MCP-Protocol-Version", "2025-06-18")];

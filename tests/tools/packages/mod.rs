@@ -177,6 +177,17 @@ fn the_list_of_parts_has_every_package_that_is_in_the_program() {
     assert_eq!(redb["hashes"][0]["content"].as_str().map(str::len), Some(64));
     assert!(redb["licenses"][0]["expression"].is_string());
     assert!(part("proptest").is_none(), "it is in tests alone");
+    // What is no package of Rust has the version that scanners look for, too.
+    let rust = part("The Rust standard library").unwrap()["version"].as_str().unwrap();
+    assert!(run(Command::new("rustc").arg("-V")).starts_with(&format!("rustc {rust} ")), "{rust}");
+    let libc = part("The GNU C Library, in a statically linked program");
+    assert_eq!(libc.is_some(), std::env::var_os("ROADSTEAD_STATIC").is_some());
+    if let Some(libc) = libc {
+        let version = run(Command::new("getconf").arg("GNU_LIBC_VERSION"));
+        let version = version.trim().trim_start_matches("glibc ");
+        assert!(libc["version"].as_str().unwrap().starts_with(version), "{libc}");
+        assert_eq!(libc["cpe"], format!("cpe:2.3:a:gnu:glibc:{version}:*:*:*:*:*:*:*").as_str());
+    }
 
     let needs = list["dependencies"].as_array().unwrap();
     let own = needs.iter().find(|one| one["ref"] == program["bom-ref"]).unwrap();
@@ -185,7 +196,7 @@ fn the_list_of_parts_has_every_package_that_is_in_the_program() {
     let licenses = run(Command::new(&packages.program).args(["licenses", "--json"]));
     let licenses: Value = serde_json::from_str(&licenses).unwrap();
     let listed = licenses["contains"].as_array().unwrap();
-    for part in parts.iter().filter(|part| part["version"].is_string()) {
+    for part in parts.iter().filter(|part| part["purl"].is_string()) {
         let [name, version] = ["name", "version"].map(|field| part[field].as_str().unwrap());
         let name = format!("{name} {version}");
         assert!(listed.iter().any(|one| one["name"] == name.as_str()), "{name}");

@@ -1,9 +1,10 @@
 //! Many things that are asked about beside each other, each of which is passed on when it is done.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
 use crate::api::{Batch, BatchEnd, Calls, PreparedBatch, Principal};
+use crate::outside::{BodyLimit, Call, Limits, Method as CallMethod};
 use crate::store::Lane;
 
 /// Three things, of which nobody is asked.
@@ -11,6 +12,15 @@ struct Three {
     begun: AtomicUsize,
     how: String,
     until: Instant,
+    was_busy: AtomicBool,
+}
+
+/// A call that fails.
+fn to_nobody() -> Call {
+    let limits =
+        Limits { total: Duration::from_secs(1), answer: BodyLimit::UpTo(1), https_only: false };
+    let url = "http://127.0.0.1:1/".into();
+    Call { method: CallMethod::Get, url, headers: vec![], body: vec![], limits }
 }
 
 impl Three {
@@ -34,8 +44,16 @@ impl Batch for Three {
         let next = self.begun.fetch_add(1, Ordering::Relaxed);
         (next < 3).then_some(next)
     }
-    fn run(&self, _: &View, _: &Principal, item: usize, _: &mut Calls) -> Result<Option<Note>> {
+    fn run(&self, _: &View, _: &Principal, item: usize, calls: &mut Calls) -> Result<Option<Note>> {
         self.fail(item)?;
+        if self.how == "one is busy once it has called" && item == 1 {
+            if calls.send(to_nobody()).is_none() {
+                return Ok(None);
+            }
+            if !self.was_busy.swap(true, Ordering::Relaxed) {
+                return Err(Error::busy("overloaded", "too much", 1));
+            }
+        }
         while self.how == "slow" && item == 2 && Instant::now() < self.until {
             std::thread::yield_now();
         }
@@ -59,7 +77,8 @@ fn prepare(_: &View, req: &Req<(), NewNote>) -> Result<PreparedBatch<Three>> {
     };
     // Later than the time is up.
     let until = Instant::now() + Duration::from_millis(400);
-    let batch = Three { begun: AtomicUsize::new(0), how, until };
+    let was_busy = AtomicBool::default();
+    let batch = Three { begun: AtomicUsize::new(0), how, until, was_busy };
     Ok(PreparedBatch { batch, server: Lane::default(), time })
 }
 
@@ -115,6 +134,13 @@ async fn what_was_answered_is_kept_if_the_server_has_too_much_to_do_for_one() {
     assert_eq!(passed_on(&fixture, "one is refused").await, ended(&["0", "2"], "Refused"));
     let all = fixture.call("note.three", &[], json!({"text": "all are refused"}), |_| ()).await;
     assert_eq!(refusal(all), (Kind::Busy, "overloaded"), "there is nothing to keep");
+}
+
+#[tokio::test]
+async fn what_was_called_for_is_kept_once_the_server_has_less_to_do() {
+    let fixture = fixture().await;
+    let ended_so = passed_on(&fixture, "one is busy once it has called").await;
+    assert_eq!(ended_so, ended(&["0", "1", "2"], "Whole"));
 }
 
 #[tokio::test]

@@ -135,7 +135,8 @@ async fn a_flood_of_one_organization_leaves_others_and_other_networks_alone() {
 fn other_org(tx: &mut Tx) -> Result<()> {
     let (id, now) = (tx.new_id(), tx.now());
     let (slug, name) = (Slug::parse("other").unwrap(), Name::parse("Other").unwrap());
-    tx.insert(&Organization { id, slug, name, created_at: now, updated_at: now })
+    let (created_at, updated_at, updated_by) = (now, now, None);
+    tx.insert(&Organization { id, slug, name, created_at, updated_at, updated_by })
 }
 
 #[tokio::test]

@@ -213,6 +213,52 @@ fn rules_between_fields_are_checked_on_what_could_be_read() {
     assert_eq!(read(json!({"start": late, "end": 1})), "end must be a string");
 }
 
+#[derive(Debug, Deserialize)]
+struct Shelf {
+    name: Name,
+    books: Vec<Range>,
+}
+
+impl Input for Shelf {
+    const HAS_LOCAL_RULES: bool = true;
+
+    fn check(&self, issues: &mut Vec<Issue>) {
+        if self.name.starts_with('x') {
+            issues.push(Issue::new("name", "must not begin with x"));
+        }
+        for (n, book) in self.books.iter().enumerate() {
+            let mut found = Vec::new();
+            book.check(&mut found);
+            issues.extend(
+                found.into_iter().map(|Issue { path, message }| {
+                    Issue::new(format!("books[{n}].{path}"), message)
+                }),
+            );
+        }
+    }
+}
+
+#[test]
+fn local_rules_are_checked_beside_what_could_not_be_read() {
+    let paths = |value: Value| {
+        let error = read_input::<Shelf>(&value, SourceFormat::Body).unwrap_err();
+        error.issues().iter().map(|issue| issue.path.clone()).collect::<Vec<_>>()
+    };
+    let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    let reversed = json!({"start": late, "end": early});
+    let broken = json!({"start": late, "end": 1});
+    let books = json!([broken, reversed]);
+    assert_eq!(
+        paths(json!({"name": "x", "books": books})),
+        ["books[0].end", "name", "books[1].end"]
+    );
+    // What could not be read is not blamed for the placeholder in its stead.
+    assert_eq!(paths(json!({"name": "", "books": [reversed]})), ["name", "books[0].end"]);
+    assert_eq!(paths(json!({"name": "x", "books": [broken]})), ["books[0].end", "name"]);
+    assert_eq!(paths(json!({"name": "x", "books": 1})), ["books", "name"]);
+    assert_eq!(paths(json!({"name": "x", "books": [reversed], "bok": 1})).len(), 3);
+}
+
 #[test]
 fn what_takes_nothing_refuses_everything() {
     for mode in [SourceFormat::Body, SourceFormat::Query] {

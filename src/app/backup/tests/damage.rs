@@ -129,6 +129,24 @@ fn rows_that_are_out_of_order_do_not_make_a_backup_that_is_refused() {
 }
 
 #[test]
+fn a_row_that_a_block_repeats_of_the_one_before_is_found() {
+    let place = founded();
+    let backup = place.backup();
+    let position = position_of(Organization::TABLE).to_be_bytes();
+    let mut blocks = BlockReader::new(backup.as_slice()).unwrap();
+    let mut longer = BlockWriter::new(Vec::new()).unwrap();
+    for _ in 1..boundaries(&backup).len() {
+        let (kind, content) = blocks.next().unwrap();
+        longer.write(kind, &content).unwrap();
+        if kind == Kind::Rows && content.starts_with(&position) {
+            longer.write(kind, &content).unwrap();
+        }
+    }
+    let said = verify(longer.into_inner().as_slice(), &mut |_| {}).err().unwrap();
+    assert!(said.message().contains("not in order"), "{said}");
+}
+
+#[test]
 fn however_much_is_left_out_the_list_fits_into_the_last_block() {
     let mut left_out = LeftOut::default();
     for _ in 0..20_000 {

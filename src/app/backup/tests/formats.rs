@@ -69,6 +69,7 @@ fn any_number_of_organizations_can_be_backed_up() {
                     name: Name::parse("Acme").expect("it is one"),
                     created_at: now,
                     updated_at: now,
+                    updated_by: None,
                 })
             })
         };

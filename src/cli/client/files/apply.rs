@@ -15,7 +15,7 @@ use super::remote::{Remote, portable_input};
 use super::state::{ArtifactKey, InputName};
 use super::tree;
 use crate::base::segment;
-use crate::cli::client::api::{Api, Query};
+use crate::cli::client::api::{Api, Query, Tagged};
 use crate::cli::client::refusal::Refusal;
 use crate::cli::failure::Failure;
 use crate::cli::{output, private_file};
@@ -64,7 +64,7 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
         }
         Step::Change { resource, .. } => {
             let Request { path, body, .. } = required(&remote.known, step)?;
-            let Some(tag) = unchanged(api, remote, resource)? else {
+            let Some(tag) = unchanged_resource(api, remote, resource)? else {
                 return Err(changed_meanwhile());
             };
             told(api.patch_if(&path, body, &tag)?)
@@ -74,7 +74,7 @@ fn carry_out(api: &Api, remote: &mut Remote, step: &Step) -> Result<(), Failure>
             let Request { method, path, body } = required(&remote.known, step)?;
             Ok(api.send(method, &path, &body).map(drop)?)
         }
-        Step::Input { input, from, to } => apply_input(api, remote, (input, from.as_ref()), to),
+        Step::Input { input, from, .. } => apply_input(api, remote, step, (input, from.as_ref())),
         Step::Label { artifact, label, from, to: None } => {
             let what = [("label", Some(label.as_str())), ("from", from.as_deref())];
             delete_of(api, remote, artifact, "/registries/artifacts/labels", &what)
@@ -177,33 +177,23 @@ fn required(known: &Known, step: &Step) -> Result<Request, Failure> {
 fn apply_input(
     api: &Api,
     remote: &Remote,
+    step: &Step,
     ((of, name), from): (&InputName, Option<&Fields>),
-    to: &Option<Fields>,
 ) -> Result<(), Failure> {
-    let input = (of.clone(), name.clone());
-    let step = Step::Input { input, from: from.cloned(), to: to.clone() };
-    if from.is_none() {
-        let Request { path, body, .. } = required(&remote.known, &step)?;
+    let Some(from) = from else {
+        let Request { path, body, .. } = required(&remote.known, step)?;
         return api.post_in_org(&path, body).map(drop);
-    }
+    };
     let own = format!("/prompts/{}/inputs/{}", segment(&of.name), segment(name));
     let registry = remote.known.registry_ref(&of.registry);
     let query = [("registryRef", Some(registry.as_str()))];
-    let (now, tag) = match api.tagged_of_org(&own, &query)? {
-        Ok(found) => found,
-        Err(refusal) if to.is_none() && refusal.with_code("not_found").is_some() => return Ok(()),
-        Err(refusal) => return Err(refusal.into()),
-    };
-    if Some(&portable_input(&now)) != from {
-        return Err(changed_meanwhile());
-    }
-    let tag = tag.unwrap_or_else(|| "*".into());
-    match to {
-        Some(_) => {
-            let Request { path, body, .. } = required(&remote.known, &step)?;
-            told(api.patch_if(&path, body, &tag)?)
-        }
-        None => told(api.delete_of_if(&own, &query, &tag)?),
+    let found = api.tagged_of_org(&own, &query)?;
+    let tag = unchanged(found, |now| portable_input(now) == *from)?;
+    match (request(&remote.known, step)?, tag) {
+        (None, None) => Ok(()),
+        (None, Some(tag)) => told(api.delete_of_if(&own, &query, &tag)?),
+        (Some(Request { path, body, .. }), Some(tag)) => told(api.patch_if(&path, body, &tag)?),
+        (Some(_), None) => Err(changed_meanwhile()),
     }
 }
 
@@ -231,24 +221,31 @@ fn delete_of(
     api.delete_in_org(path, &[&of[..], what].concat()).map(drop)
 }
 
-/// The tag of a resource that is as the plan saw it; none if it is gone.
-///
-/// # Errors
-/// Somebody has changed it since.
-fn unchanged(
+/// Reads a resource, and returns what [`unchanged`] does.
+fn unchanged_resource(
     api: &Api,
     remote: &Remote,
     resource: &ResourceName,
 ) -> Result<Option<String>, Failure> {
-    let (item, tag) = match api.tagged_in_org(&remote.known.path(resource)?)? {
-        Ok(found) => found,
-        Err(refusal) if refusal.with_code("not_found").is_some() => return Ok(None),
-        Err(refusal) => return Err(refusal.into()),
-    };
-    if Some(&remote.fields(resource.0, &item)) != remote.state.resources.get(resource) {
-        return Err(changed_meanwhile());
+    let found = api.tagged_in_org(&remote.known.path(resource)?)?;
+    let planned = remote.state.resources.get(resource);
+    unchanged(found, |item| Some(&remote.fields(resource.0, item)) == planned)
+}
+
+/// The tag of what was read, which must be as it was planned; none if it is gone.
+///
+/// # Errors
+/// Somebody has changed it since.
+fn unchanged(
+    found: Result<Tagged, Refusal>,
+    is_planned: impl Fn(&Value) -> bool,
+) -> Result<Option<String>, Failure> {
+    match found {
+        Ok((item, tag)) if is_planned(&item) => Ok(Some(tag.unwrap_or_else(|| "*".into()))),
+        Ok(_) => Err(changed_meanwhile()),
+        Err(refusal) if refusal.with_code("not_found").is_some() => Ok(None),
+        Err(refusal) => Err(refusal.into()),
     }
-    Ok(Some(tag.unwrap_or_else(|| "*".into())))
 }
 
 fn changed_meanwhile() -> Failure {
@@ -279,7 +276,7 @@ fn remove(api: &Api, remote: &Remote, resource: &ResourceName) -> Result<(), Fai
             }
             Some(_) => Err(changed_meanwhile()),
         },
-        Access::Tagged => match unchanged(api, remote, resource)? {
+        Access::Tagged => match unchanged_resource(api, remote, resource)? {
             None => Ok(()),
             Some(tag) => told(api.delete_if(&path, &tag)?),
         },

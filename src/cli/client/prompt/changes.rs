@@ -8,6 +8,7 @@ use super::which::Which;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::decide::{Decision, require_yes};
 use crate::cli::client::flags::ClientFlags;
+use crate::cli::client::listed::Limit;
 use crate::cli::client::table::{cell, cells, one_line};
 use crate::cli::failure::Failure;
 use crate::cli::output;
@@ -28,9 +29,8 @@ pub struct Changes {
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
 
-    /// How many to list at most
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -42,7 +42,7 @@ impl Changes {
         let api = self.client.connect()?;
         let artifact = Artifact::of(&self.which, &api)?;
         let listed =
-            artifact.list_in_org(CHANGES, &[("state", self.state.as_deref())], self.limit)?;
+            artifact.list_in_org(CHANGES, &[("state", self.state.as_deref())], self.shown.limit)?;
         let head = ["LABEL", "FROM", "TO", "STATE", "CHANGE"];
         listed.show(self.client.json, head, "no label changes", |change| {
             cells(change, ["label", "from", "to", "state", "id"])

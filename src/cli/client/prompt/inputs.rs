@@ -249,13 +249,15 @@ fn summary(compared: &Value) -> String {
         Some(_) => "; stopped: the texts and answers are too long",
         None => "",
     };
+    let more = compared["costNote"].as_str().map(|why| format!(" and more: {why}"));
     format!(
-        "{} worse, {} better, {} the same, {} unknown; US$ {}{stopped}",
+        "{} worse, {} better, {} the same, {} unknown; US$ {}{}{stopped}",
         count("worse"),
         count("better"),
         count("same"),
         count("unknown"),
-        compared["costUsd"]
+        compared["costUsd"],
+        more.unwrap_or_default()
     )
 }
 
@@ -285,6 +287,10 @@ mod tests {
             "{summary}"
         );
         assert!(summary.contains("--max-cost"), "{summary}");
+        let mut unpriced = compared;
+        unpriced["costNote"] = json!("the organization has no price of m1");
+        let summary = super::summary(&unpriced);
+        assert!(summary.contains("US$ 0.5 and more: the organization has no price"), "{summary}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::cli::client::api::{Api, segment};
 use crate::cli::client::artifact_name::registry_ref;
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
-use crate::cli::client::listed::Listed;
+use crate::cli::client::listed::{Limit, Listed};
 use crate::cli::client::table::{cell, cells, time};
 use crate::cli::client::tags::{TagFilter, tags};
 use crate::cli::failure::Failure;
@@ -159,9 +159,8 @@ pub struct History {
     #[arg(long, value_name = "LABEL")]
     label: Option<String>,
 
-    /// How many at most
-    #[arg(long, value_name = "N", default_value = "50")]
-    limit: usize,
+    #[command(flatten)]
+    shown: Limit,
 
     #[command(flatten)]
     client: ClientFlags,
@@ -175,14 +174,15 @@ impl History {
         let json = self.client.json;
         if let Some(label) = self.label.as_deref() {
             let of = [("label", Some(label))];
-            let moves = artifact.list("/registries/artifacts/labels/history", &of, self.limit)?;
+            let moves =
+                artifact.list("/registries/artifacts/labels/history", &of, self.shown.limit)?;
             let head = ["MOVED (UTC)", "FROM", "TO", "KEY"];
             return moves.show(json, head, "never moved", |item| {
                 let [from, to, via] = cells(item, ["from", "to", "via"]);
                 [time(&item["movedAt"]), from, to, via]
             });
         }
-        let versions = artifact.list("/registries/artifact-versions", &[], self.limit)?;
+        let versions = artifact.list("/registries/artifact-versions", &[], self.shown.limit)?;
         let labels = labels(&artifact.list("/registries/artifacts", &[], 1)?.items);
         let head = ["VERSION", "MODEL", "PUBLISHED (UTC)", "LABELS", "MESSAGE"];
         versions.show(json, head, "no versions", |item| {

@@ -55,6 +55,16 @@ fn require_let_in(
         }
         let name = view.fetch::<Organization>(&org)?.name;
         let providers = required.providers.join(" or ");
+        if required.break_glass == user {
+            return Err(Error::forbidden(
+                "provider_required",
+                format!(
+                    "your organization {name} lets you in with its provider ({providers}) or with your \
+                     password, and this session was begun with another provider; sign in with one of these, \
+                     and repeat this then"
+                ),
+            ));
+        }
         // Without an account there, or with one that somebody else has linked, a new password alone is left.
         return Err(Error::forbidden(
             "provider_required",

@@ -8,6 +8,7 @@
 use std::ops::ControlFlow;
 
 use super::records::{BY_DOMAIN, JoiningDomain};
+use super::rules::grant_joined;
 use crate::auth::oidc::{IdClaims, OidcProvider};
 use crate::auth::{AddressProof, Membership, Role, User};
 use crate::base::{Domain, Email, Error, Id, Kind, Name, Result};
@@ -43,13 +44,19 @@ pub(super) fn find_place(
 }
 
 /// Makes the account of a person who has none, and their memberships.
-pub(super) fn join(tx: &mut Tx, place: Place, claims: &IdClaims, email: &Email) -> Result<User> {
+pub(super) fn join(
+    tx: &mut Tx,
+    place: Place,
+    claims: &IdClaims,
+    email: &Email,
+    request_id: &str,
+) -> Result<User> {
     let Place { rules, invitation } = place;
     let user = accounts::create(tx, email, &name(claims, email), None, AddressProof::Proved)?;
     if let Some(invitation) = &invitation {
         invited_accounts::note(tx, user.id, invitation.inviter)?;
     }
-    become_members(tx, user.id, &rules)?;
+    become_members(tx, user.id, &rules, request_id)?;
     if let Some(invitation) = invitation {
         become_member(tx, user.id, invitation.org, invitation.role)?;
         tx.remove(&invitation)?;
@@ -104,9 +111,19 @@ fn counted(view: &View, email: &Email) -> Result<Result<Invitation>> {
     Ok(Err(refused))
 }
 
-/// Makes the memberships of rules.
-pub(super) fn become_members(tx: &mut Tx, user: Id<User>, rules: &[JoiningDomain]) -> Result<()> {
-    rules.iter().try_for_each(|rule| become_member(tx, user, rule.org, rule.role))
+/// Makes the memberships of rules, with their grants.
+pub(super) fn become_members(
+    tx: &mut Tx,
+    user: Id<User>,
+    rules: &[JoiningDomain],
+    request_id: &str,
+) -> Result<()> {
+    for rule in rules {
+        if become_member(tx, user, rule.org, rule.role)? {
+            grant_joined(tx, user, rule, request_id)?;
+        }
+    }
+    Ok(())
 }
 
 fn open_invitations(view: &View, email: &Email) -> Result<Vec<Invitation>> {
@@ -143,10 +160,12 @@ fn name(claims: &IdClaims, email: &Email) -> Name {
     })
 }
 
-fn become_member(tx: &mut Tx, user: Id<User>, org: Id<Org>, role: Role) -> Result<()> {
+/// Makes a membership, and returns whether there was none.
+fn become_member(tx: &mut Tx, user: Id<User>, org: Id<Org>, role: Role) -> Result<bool> {
     if tx.get::<Membership>(&(user, org))?.is_some() {
-        return Ok(());
+        return Ok(false);
     }
     let joined_at = tx.now();
-    tx.insert(&Membership { user, org, role, email_verified: true, joined_at })
+    tx.insert(&Membership { user, org, role, email_verified: true, joined_at })?;
+    Ok(true)
 }

@@ -3,6 +3,8 @@
 //! A link is another way in, which outlasts the session that makes it and the password. So a session alone
 //! makes none: it takes what signing in takes.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
@@ -238,10 +240,8 @@ fn withdraw(tx: &mut Tx, req: &Req<Id<SignInLink>>, gone: &SignInLink) -> Result
     let oidc = &*req.server.oidc;
     // Rules have the name that the provider has now, or had when they were set: also where another provider
     // has that name now, since nobody tells which of them a rule has believed.
-    let mut names = oidc.names_at(&gone.issuer, [&*gone.provider]);
-    if !names.contains(&&*gone.provider) {
-        names.push(&gone.provider);
-    }
+    let names_now = oidc.of_issuer(&gone.issuer).map(|provider| &*provider.name);
+    let names: BTreeSet<&str> = names_now.chain([&*gone.provider]).collect();
     let (claims, request_id) = (&Map::new(), &*req.origin.request_id);
     for provider in names {
         rules::apply(tx, gone.user, &Said { oidc, provider, claims, request_id })?;

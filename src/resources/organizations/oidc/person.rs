@@ -56,6 +56,7 @@ pub(super) fn finish_as(
     claims: IdClaims,
     origin: &Origin,
 ) -> Result<Outcome<Finished>> {
+    let request_id = &*origin.request_id;
     if attempt.link {
         return Ok(Outcome::Done(to_confirm(tx, (provider, attempt), claims)));
     }
@@ -71,7 +72,10 @@ pub(super) fn finish_as(
     };
     let (user, how) = match find_person(&tx.view(), &email)? {
         None => match joining::find_place(&tx.view(), provider, &email)? {
-            Ok(place) => (joining::join(tx, place, &claims, &email)?, "joined and linked with it"),
+            Ok(place) => {
+                let user = joining::join(tx, place, &claims, &email, request_id)?;
+                (user, "joined and linked with it")
+            }
             Err(refusal) => return Ok(Outcome::Refused(refusal)),
         },
         Some(user) if user.proof == AddressProof::Unproved => {
@@ -79,7 +83,7 @@ pub(super) fn finish_as(
                 return Ok(Outcome::Done(to_confirm(tx, (provider, attempt), claims)));
             };
             let user = accounts::set_password(tx, &user, None, true)?;
-            joining::become_members(tx, user.id, &rules)?;
+            joining::become_members(tx, user.id, &rules, request_id)?;
             (user, "taken over and linked with it")
         }
         Some(user) if joining::is_somebodys(&tx.view(), &user)? => {

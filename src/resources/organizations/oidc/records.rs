@@ -3,9 +3,12 @@
 use bincode::{Decode, Encode};
 
 use crate::auth::oidc::ATTEMPT_SECS;
-use crate::auth::{Organization, Role};
-use crate::base::{Domain as DomainName, Id, Time};
-use crate::store::{AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference};
+use crate::auth::{Organization, Role, User};
+use crate::base::{Domain as DomainName, Id, Result, Time};
+use crate::resources::organizations::rule_rights::RuleGrant;
+use crate::store::{
+    AnyIndex, AnyReference, Export, Index, Key, Org, Record, Reference, upgrade_shorter,
+};
 
 /// An attempt that has ended, so that its answer is of no use again.
 #[derive(Clone, Debug, Encode, Decode)]
@@ -45,6 +48,10 @@ pub struct JoiningDomain {
     pub provider: String,
     /// The role that they get.
     pub role: Role,
+    /// What they are granted when they join.
+    pub grants: Vec<RuleGrant>,
+    /// The owner who has set these grants, in whose name they are made.
+    pub set_by: Id<User>,
 }
 
 /// Rules by domain.
@@ -61,10 +68,18 @@ impl Record for JoiningDomain {
     const TABLE: &'static str = "joining_domains";
     const EXPORT: Export<Self> = Export::LeftOut("the providers of each installation are its own");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ORGANIZATION];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[
+        ("grants.resource_id", "what is gone is not granted any more"),
+        ("set_by", "history: the owner may have left"),
+    ];
     const ORG_SCOPED: bool = false;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN];
+    const VERSION: u8 = 2;
     type Key = (Id<Org>, DomainName);
     fn key(&self) -> Self::Key {
         (self.org, self.domain.clone())
+    }
+    fn upgrade(version: u8, body: &[u8]) -> Result<Self> {
+        upgrade_shorter(version, 1, body)
     }
 }

@@ -64,13 +64,33 @@ pub(super) struct RuleInfo {
     grants: Vec<RuleGrantInfo>,
 }
 
-/// A restricted resource that a rule opens.
+/// A restricted resource that a rule, or a domain, opens.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SignInRuleGrant")]
 pub(super) struct RuleGrantInfo {
     resource_type: ResourceType,
     resource_id: Id<Granted>,
+}
+
+/// The restricted resources that a rule, or a domain, is to open.
+pub(super) type NewGrants = BoundedList<RuleGrantInfo, 0, 20>;
+
+/// What grants are for, sorted and none twice.
+pub(super) fn targets(grants: Option<&NewGrants>) -> Vec<RuleGrant> {
+    let target = |grant: &RuleGrantInfo| {
+        let RuleGrantInfo { resource_type, resource_id } = *grant;
+        RuleGrant { resource_type, resource_id }
+    };
+    let targets: BTreeSet<_> = grants.into_iter().flat_map(|all| all.iter()).map(target).collect();
+    targets.into_iter().collect()
+}
+
+/// Grants as they are read.
+pub(super) fn infos(grants: Vec<RuleGrant>) -> Vec<RuleGrantInfo> {
+    let info =
+        |RuleGrant { resource_type, resource_id }| RuleGrantInfo { resource_type, resource_id };
+    grants.into_iter().map(info).collect()
 }
 
 /// A rule to set.
@@ -87,7 +107,7 @@ pub(super) struct NewSignInRule {
     /// The role that they have at least; without one it is for grants alone.
     role: Option<Role>,
     /// The restricted resources that they may use.
-    grants: Option<BoundedList<RuleGrantInfo, 0, 20>>,
+    grants: Option<NewGrants>,
 }
 
 /// The rules to set: at most 50.
@@ -99,13 +119,7 @@ impl NewSignInRule {
     }
 
     fn targets(&self) -> Vec<RuleGrant> {
-        let target = |grant: &RuleGrantInfo| {
-            let RuleGrantInfo { resource_type, resource_id } = *grant;
-            RuleGrant { resource_type, resource_id }
-        };
-        let targets: BTreeSet<_> =
-            self.grants.iter().flat_map(|all| all.iter()).map(target).collect();
-        targets.into_iter().collect()
+        targets(self.grants.as_ref())
     }
 
     fn is_about(&self, other: &Self) -> bool {
@@ -164,14 +178,7 @@ pub(super) fn of_organization(view: &View) -> Result<Vec<RuleInfo>> {
         claim: rule.claim,
         value: rule.value,
         role: rule.role,
-        grants: rule
-            .grants
-            .into_iter()
-            .map(|RuleGrant { resource_type, resource_id }| RuleGrantInfo {
-                resource_type,
-                resource_id,
-            })
-            .collect(),
+        grants: infos(rule.grants),
     };
     Ok(stored.map(|stored| stored.rules.into_iter().map(info).collect()).unwrap_or_default())
 }
@@ -245,10 +252,15 @@ fn require_known(tx: &Tx, rule: &SignInRule, index: usize, oidc: &Oidc) -> Resul
         let message = format!("{} is no provider of this server", rule.provider);
         return Err(Error::invalid_at(format!("rules[{index}].provider"), message));
     }
-    for RuleGrant { resource_type, resource_id } in rule.grants.iter().copied() {
+    require_grantable(tx, &rule.grants, &format!("rules[{index}]"))
+}
+
+/// Requires that there is everything that the rule or domain at this path opens.
+pub(super) fn require_grantable(tx: &Tx, grants: &[RuleGrant], path: &str) -> Result<()> {
+    for RuleGrant { resource_type, resource_id } in grants.iter().copied() {
         if !is_grantable(tx, (resource_type, resource_id))? {
             let message = format!("{resource_id} is no such resource of the organization");
-            return Err(Error::invalid_at(format!("rules[{index}].grants"), message));
+            return Err(Error::invalid_at(format!("{path}.grants"), message));
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
+use super::records::JoiningDomain;
 use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::auth::oidc::Oidc;
@@ -33,6 +34,37 @@ pub(super) struct Said<'a> {
     pub claims: &'a Map<String, Value>,
     /// The id of the request, for the audit log.
     pub request_id: &'a str,
+}
+
+/// Grants whoever has joined by a domain what it opens. They keep it until somebody takes it away, as their
+/// role: the grants are as those by hand.
+pub(super) fn grant_joined(
+    tx: &mut Tx,
+    user: Id<User>,
+    domain: &JoiningDomain,
+    request_id: &str,
+) -> Result<()> {
+    if domain.grants.is_empty() {
+        return Ok(());
+    }
+    let own = tx.org();
+    tx.set_org(domain.org);
+    let granted = grant_in(tx, user, domain, request_id);
+    tx.set_org(own);
+    granted
+}
+
+fn grant_in(tx: &mut Tx, user: Id<User>, domain: &JoiningDomain, request_id: &str) -> Result<()> {
+    let mut made = 0;
+    for wanted in domain.grants.iter().copied() {
+        made += usize::from(grant_new(tx, user, wanted, domain.set_by)?.is_some());
+    }
+    let (name, provider, role) = (&domain.domain, &domain.provider, role_name(domain.role));
+    let detail =
+        format!("joined by the domain {name} of {provider}: role {role}, {made} grants made");
+    let (action, cause) = ("member.apply_rules", request_id);
+    let resource_id = &user.to_string();
+    audit_system(tx, SystemAction { action, resource_id, detail: &detail, cause })
 }
 
 /// Applies the rules of all organizations of a person.
@@ -217,7 +249,8 @@ fn set_role(tx: &mut Tx, after: &mut RuleRights) -> Result<Role> {
     if wanted != current {
         match members::set_role(tx, &membership, wanted) {
             Ok(_) => {}
-            // The last owner and the break-glass owner stay so; the next sign-in tries again.
+            // The last owner and the break-glass owner stay so, as somebody must be one. The next sign-in
+            // tries again; if there is none, since all was unlinked, another owner changes it by hand.
             Err(refused) if refused.kind() == Kind::Conflict => return Ok(current),
             Err(error) => return Err(error),
         }
@@ -238,14 +271,11 @@ pub(super) fn set_grants(
     let mut kept = std::mem::take(&mut after.grants);
     let before = kept.len();
     for rule in &after.rules {
-        for RuleGrant { resource_type, resource_id } in rule.grants.iter().copied() {
-            // What somebody has granted by hand stays theirs to withdraw.
-            let has = tx.find(&GRANT_BY_TARGET, &(user, resource_type, resource_id))?.is_some();
-            if has || *room == 0 {
-                continue;
+        for wanted in rule.grants.iter().copied() {
+            if *room == 0 {
+                break;
             }
-            let made = grants::for_rule(tx, user, (resource_type, resource_id), rule.set_by)?;
-            if let Some(grant) = made {
+            if let Some(grant) = grant_new(tx, user, wanted, rule.set_by)? {
                 kept.push(grant.id);
                 *room -= 1;
             }
@@ -254,6 +284,20 @@ pub(super) fn set_grants(
     let made = kept.len() - before;
     after.grants = kept;
     Ok((made, removed))
+}
+
+/// Makes a grant in the name of an owner, if there is none, and what it opens is there. What somebody has
+/// granted by hand stays theirs to withdraw.
+fn grant_new(
+    tx: &mut Tx,
+    user: Id<User>,
+    RuleGrant { resource_type, resource_id }: RuleGrant,
+    by: Id<User>,
+) -> Result<Option<Grant>> {
+    if tx.find(&GRANT_BY_TARGET, &(user, resource_type, resource_id))?.is_some() {
+        return Ok(None);
+    }
+    grants::for_rule(tx, user, (resource_type, resource_id), by)
 }
 
 /// Withdraws the grants that were made for rules and are in none any more, as far as there is room, and

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::records::JoiningDomain;
-use super::rule_settings::{self, NewRules, RuleInfo};
+use super::rule_settings::{self, NewGrants, NewRules, RuleGrantInfo, RuleInfo};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{
     AddressProof, Membership, RequiredProvider, Role, SESSION_ADMIN, User, has_second_factor,
@@ -17,16 +17,32 @@ use crate::store::{ListSource, Tx, View};
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
 /// A domain whose people join when they sign in for the first time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "JoiningDomain")]
-pub(super) struct DomainRule {
+pub(super) struct DomainInfo {
+    /// The domain of their addresses, without those below it.
+    domain: Domain,
+    /// The name of the provider that must have verified the address.
+    provider: String,
+    /// The role that they get.
+    role: Role,
+    /// The restricted resources that they are granted when they join.
+    grants: Vec<RuleGrantInfo>,
+}
+
+/// A domain to list.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NewJoiningDomain {
     /// The domain of their addresses, without those below it.
     domain: Domain,
     /// The name of the provider that must have verified the address.
     provider: Text<1, 32>,
     /// The role that they get: no owner.
     role: Role,
+    /// The restricted resources that they are granted when they join.
+    grants: Option<NewGrants>,
 }
 
 /// The settings of an organization about signing in.
@@ -40,7 +56,7 @@ pub(super) struct Settings {
     /// The names of the providers, one of which must have let the others in; none if they need not.
     providers: Vec<String>,
     /// The domains whose people join by themselves.
-    domains: Vec<DomainRule>,
+    domains: Vec<DomainInfo>,
     /// What gives members a role and grants when they sign in.
     rules: Vec<RuleInfo>,
 }
@@ -65,7 +81,7 @@ pub(super) struct NewSignInSettings {
     /// now. Of no effect without `breakGlassUserId`.
     providers: Option<BoundedList<Text<1, 32>, 0, 20>>,
     /// The domains whose people join by themselves: those of before are replaced.
-    domains: BoundedList<DomainRule, 0, 20>,
+    domains: BoundedList<NewJoiningDomain, 0, 20>,
     /// What gives members a role and grants when they sign in, at most 50 rules: those of before are replaced,
     /// by none without it.
     rules: Option<NewRules>,
@@ -92,10 +108,11 @@ impl Input for NewSignInSettings {
 fn settings(view: &View) -> Result<Settings> {
     let required = view.get::<RequiredProvider>(&view.org())?;
     let rules: Vec<JoiningDomain> = view.all(ListSource::TABLE, &view.org())?;
-    let domains = rules.into_iter().map(|rule| DomainRule {
+    let domains = rules.into_iter().map(|rule| DomainInfo {
         domain: rule.domain,
-        provider: Text::from_trusted(rule.provider),
+        provider: rule.provider,
         role: rule.role,
+        grants: rule_settings::infos(rule.grants),
     });
     Ok(Settings {
         break_glass_user_id: required.as_ref().map(|required| required.break_glass),
@@ -131,29 +148,48 @@ pub(super) fn replace(tx: &mut Tx, req: &Req<(), NewSignInSettings>) -> Result<S
 }
 
 fn replace_domains(tx: &mut Tx, req: &Req<(), NewSignInSettings>) -> Result<()> {
-    let before = settings(&tx.view())?.domains;
-    let new = |rule: &&DomainRule| !before.contains(rule);
-    for rule in req.input.domains.iter().filter(new) {
-        // Accounts are the installation's: who lets a domain in answers for it.
-        require_installation_admin(&tx.view(), req.identity())?;
-        if req.server.oidc.provider(&rule.provider).is_none() {
-            let message = format!("{} is no provider of this server", rule.provider.as_str());
-            return Err(Error::invalid_at("domains", message));
-        }
-    }
     let stored: Vec<JoiningDomain> = tx.all(ListSource::TABLE, &tx.org())?;
-    let rules = req.input.domains.iter().map(|rule| JoiningDomain {
-        org: tx.org(),
-        domain: rule.domain.clone(),
-        provider: rule.provider.to_string(),
-        role: rule.role,
-    });
-    let rules: Vec<JoiningDomain> = rules.collect();
+    let mut rules = Vec::new();
+    for (index, new) in req.input.domains.iter().enumerate() {
+        let old = stored.iter().find(|old| old.domain == new.domain);
+        rules.push(joining_domain(tx, req, (index, new), old)?);
+    }
     for old in stored.iter().filter(|old| !rules.contains(old)) {
         tx.remove(old)?;
     }
     let is_new = |rule: &&JoiningDomain| !stored.contains(rule);
     rules.iter().filter(is_new).try_for_each(|rule| tx.put(rule))
+}
+
+/// Checks what is new in a domain of the list.
+fn joining_domain(
+    tx: &Tx,
+    req: &Req<(), NewSignInSettings>,
+    (index, new): (usize, &NewJoiningDomain),
+    old: Option<&JoiningDomain>,
+) -> Result<JoiningDomain> {
+    let mut rule = JoiningDomain {
+        org: tx.org(),
+        domain: new.domain.clone(),
+        provider: new.provider.to_string(),
+        role: new.role,
+        grants: rule_settings::targets(new.grants.as_ref()),
+        set_by: req.caller().user(),
+    };
+    if !old.is_some_and(|old| old.provider == rule.provider && old.role == rule.role) {
+        // Accounts are the installation's: who lets a domain in answers for it.
+        require_installation_admin(&tx.view(), req.identity())?;
+        if req.server.oidc.provider(&rule.provider).is_none() {
+            let message = format!("{} is no provider of this server", rule.provider);
+            return Err(Error::invalid_at("domains", message));
+        }
+    }
+    match old {
+        // What was taken away since stays in a domain until somebody changes its grants.
+        Some(old) if old.grants == rule.grants => rule.set_by = old.set_by,
+        _ => rule_settings::require_grantable(tx, &rule.grants, &format!("domains[{index}]"))?,
+    }
+    Ok(rule)
 }
 
 /// Requires that everybody but this owner signs in with one of the providers.
@@ -171,7 +207,8 @@ fn require_provider(tx: &mut Tx, req: &Req<(), NewSignInSettings>, owner: Id<Use
     if !required.lets_in(&tx.view(), req.identity().user, session)? {
         return Err(Error::conflict(
             "would_lock_you_out",
-            "you would be refused yourself: sign in with one of the providers, and require it then",
+            "you would be refused yourself in this session: sign in with one of the providers or, if you \
+             are the owner who is let in with a password, with that, and require it then",
         ));
     }
     tx.put(&required)

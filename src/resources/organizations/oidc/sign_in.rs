@@ -14,7 +14,7 @@ use crate::auth::oidc::{
     Discovery, Expected, IdClaims, OidcProvider, SignInAttempt, TokenProblem, check_id_token,
     key_id,
 };
-use crate::base::{Error, Issue, Result, Text, Time};
+use crate::base::{Error, Issue, Kind, Result, Text, Time};
 use crate::store::{Page, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
@@ -201,7 +201,12 @@ pub(super) fn finish(
     tx.insert(&UsedAttempt { attempt: attempt.hash(), used_at: tx.now() })?;
     let claims = match claims {
         Ok(claims) => claims,
-        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+        Err(refusal) => {
+            if refusal.kind() == Kind::Upstream {
+                req.server.oidc.log_failure(&provider.name, tx.now(), &refusal);
+            }
+            return Ok(Outcome::Refused(refusal));
+        }
     };
     finish_as(tx, (&req.server.oidc, provider, &attempt), claims, &req.origin)
 }
@@ -279,7 +284,7 @@ fn claims(
             "sign_in_refused",
             format!(
                 "{} has let you through without asking you to sign in again; sign out there, and \
-                 begin again. If that does not help, its clock is behind: tell the operator",
+                 begin again. If that does not help, its clock is wrong: tell the operator",
                 provider.label
             ),
         ));

@@ -34,6 +34,7 @@ use crate::resources::testing::{Fixture, NOON, args, user};
 use crate::store::{ListSource, Tx};
 
 mod answers;
+mod domain_grants;
 mod foreign_provider;
 mod intruded;
 mod joining;

@@ -13,7 +13,7 @@ use crate::auth::{MEMBER, OUTSIDE_AGENT, ScopeName};
 use crate::base::{Body, Error, Id, Kind, Result, Title};
 use crate::resources::teams::changes;
 use crate::resources::teams::lists::merged;
-use crate::resources::teams::message::{Audience, BY_PEER, Message, Sender, SenderType};
+use crate::resources::teams::message::{BY_PEER, Message, Sender, SenderType};
 use crate::resources::teams::messages;
 use crate::resources::teams::peer::{Peer, PeerState, by_pubkey};
 use crate::resources::teams::team::{TEAM_IN_PATH, Team};
@@ -83,18 +83,10 @@ pub fn send(tx: &mut Tx, req: &Req<TeamPath, OutsideMessage>) -> Result<OutsideT
     }
     let to = member::scrum_master(&view, team.id)?;
     let name = peer.handle.to_string();
+    let from = Sender { kind: SenderType::Peer, id: peer.id.cast(), name };
     let message = Message {
-        id: tx.new_id(),
-        team_id: team.id,
-        from: Sender { kind: SenderType::Peer, id: peer.id.cast(), name },
         to_agent_id: to.as_ref().map(|agent| agent.id),
-        to_peer_id: None,
-        task_id: None,
-        subject: req.input.subject.clone(),
-        body: req.input.body.clone(),
-        audience: Audience::Agent,
-        read_at: None,
-        created_at: tx.now(),
+        ..Message::new(tx, team.id, from, (&req.input.subject, &req.input.body))
     };
     tx.insert(&message)?;
     changes::tell(tx, message.team_id);
@@ -128,17 +120,8 @@ pub fn answer(tx: &mut Tx, req: &Req<(Id<Team>, Id<Peer>), AnswerToPeer>) -> Res
         ));
     }
     let message = Message {
-        id: tx.new_id(),
-        team_id: peer.team,
-        from,
-        to_agent_id: None,
         to_peer_id: Some(peer.id),
-        task_id: None,
-        subject: req.input.subject.clone(),
-        body: req.input.body.clone(),
-        audience: Audience::Agent,
-        read_at: None,
-        created_at: tx.now(),
+        ..Message::new(tx, peer.team, from, (&req.input.subject, &req.input.body))
     };
     tx.insert(&message)?;
     changes::tell(tx, message.team_id);

@@ -60,37 +60,8 @@ pub fn wake(tx: &mut Tx, agent: &Member, cause: &WakeCause) -> Result<()> {
     }
 }
 
-/// A wake that is about nothing yet.
-fn blank(tx: &Tx, agent: &Member) -> Wake {
-    let id = tx.new_id();
-    Wake {
-        id,
-        position: id,
-        reason: WakeReason::TaskAssigned,
-        task_id: None,
-        message_id: None,
-        peer_id: None,
-        log_id: None,
-        created_at: tx.now(),
-        attempts: 0,
-        team: agent.team,
-        agent: agent.id,
-        leased_until: None,
-        while_closed: false,
-        posting_since: None,
-        post_again_at: None,
-        schedule_id: None,
-        text: None,
-        given_up_at: None,
-        again_at: None,
-        failed_agent: None,
-        fetches: 0,
-        budget_agent: None,
-    }
-}
-
 fn new(tx: &Tx, agent: &Member, cause: &WakeCause) -> Wake {
-    let mut wake = blank(tx, agent);
+    let mut wake = Wake::blank(tx.new_id(), (agent.team, agent.id), tx.now());
     match *cause {
         WakeCause::TaskAssigned(task) => {
             wake.task_id = Some(task.id);

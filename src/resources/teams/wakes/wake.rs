@@ -226,21 +226,40 @@ struct WakeV1 {
 impl From<WakeV1> for Wake {
     fn from(old: WakeV1) -> Self {
         Wake {
-            id: old.id,
-            position: old.id,
             reason: old.reason,
             task_id: old.task_id,
             message_id: old.message_id,
             peer_id: old.peer_id,
             log_id: old.log_id,
-            created_at: old.created_at,
             attempts: old.attempts,
-            team: old.team,
-            agent: old.agent,
             leased_until: old.leased_until,
             while_closed: old.while_closed,
             posting_since: old.posting_since,
             post_again_at: old.post_again_at,
+            ..Wake::blank(old.id, (old.team, old.agent), old.created_at)
+        }
+    }
+}
+
+impl Wake {
+    /// Returns one that is about nothing yet.
+    pub fn blank(id: Id<Wake>, (team, agent): (Id<Team>, Id<Member>), created_at: Time) -> Self {
+        Wake {
+            id,
+            position: id,
+            reason: WakeReason::TaskAssigned,
+            task_id: None,
+            message_id: None,
+            peer_id: None,
+            log_id: None,
+            created_at,
+            attempts: 0,
+            team,
+            agent,
+            leased_until: None,
+            while_closed: false,
+            posting_since: None,
+            post_again_at: None,
             schedule_id: None,
             text: None,
             given_up_at: None,
@@ -250,9 +269,7 @@ impl From<WakeV1> for Wake {
             budget_agent: None,
         }
     }
-}
 
-impl Wake {
     /// Returns the subject by which it is found; `None` without one.
     pub fn subject(&self) -> Option<WakeSubject> {
         let id = match self.reason {

@@ -13,8 +13,8 @@ use super::failure::Failure;
 use super::in_force::Epoch;
 use super::membership::{Member, TABLE};
 use super::opening::{
-    HOST_TIME, OPEN_TIME, OnNotification, RawConnection, in_time, open, open_at, require_in_force,
-    run,
+    HOST_TIME, OPEN_TIME, OnNotification, RawConnection, in_force, in_time, open, open_at,
+    require_in_force, run,
 };
 use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{OPTIONAL, SAFETY, Statements};
@@ -89,7 +89,7 @@ impl Connector {
         }
         let statements = raw.run(Statements::prepare(&raw.client), time)?;
         let RawConnection { client, epoch, warned, driver } = raw;
-        let connection = Connection {
+        Ok(Connection {
             client,
             statements,
             slot: None,
@@ -98,9 +98,7 @@ impl Connector {
             epoch,
             warned,
             driver,
-        };
-        connection.note_answer();
-        Ok(connection)
+        })
     }
 
     /// The channel on which the nodes of the store notify each other.
@@ -168,19 +166,7 @@ pub enum Commit {
 impl Connection {
     /// Does `work` with its server, if that is in force, and uses what it answers if it still is.
     pub fn in_force<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-        self.require_in_force()?;
-        let done = work();
-        if !matches!(done, Err(Failure::Unavailable(_))) {
-            self.note_answer();
-        }
-        self.require_in_force().and(done)
-    }
-
-    /// Notes that its server answered. One that was looked at whatever is in force may be of another store.
-    fn note_answer(&self) {
-        if let Some(epoch) = &self.epoch {
-            epoch.note_answer();
-        }
+        in_force(self.epoch.as_ref(), work)
     }
 
     fn run<T>(
@@ -286,8 +272,8 @@ impl Connection {
         self.warned.store(false, Ordering::SeqCst);
         let deadline = deadline.min(Instant::now() + STATEMENT_TIME);
         let answer = wait(self.client.batch_execute("COMMIT"), deadline);
-        if matches!(answer, Some(Ok(()))) {
-            self.note_answer();
+        if let (Some(epoch), Some(Ok(()))) = (&self.epoch, &answer) {
+            epoch.note_answer();
         }
         match answer {
             Some(_) if self.require_in_force().is_err() => Commit::Unanswered,

@@ -3,6 +3,12 @@
 //! A notification is a hint that may be lost, so nodes read all slots every second. A slot whose value was
 //! there at one check, and in no notification until the next, was moved by a commit that nobody here
 //! knows of.
+//!
+//! A slot that is gone was removed with its node, which may have committed since the last check, and have
+//! stopped before it could notify of that, or before it knew the outcome. Whoever removes a slot waits for
+//! the commits that move it, and none succeeds after that: a snapshot in which a slot is gone, and each
+//! later one, has all of them. Of a node of which no slot was there at any check, which has come and left
+//! between two, the notifications alone tell.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -47,7 +53,7 @@ impl MissedNotifications {
     }
 
     /// Notes what is there now; `own` is the token of this node. Returns whether there was a commit
-    /// whose notification was missed.
+    /// whose notification was missed, or may have been.
     pub fn check(&self, mut slots: Vec<SeenSlot>, own: Token) -> bool {
         slots.retain(|(slot, _)| !slot.starts_with(&own));
         let mut state = self.state();
@@ -69,6 +75,7 @@ impl MissedNotifications {
         }
         *unreceived = new;
         let there: HashMap<_, _> = slots.into_iter().collect();
+        has_missed |= seen.iter().flatten().any(|(slot, _)| !there.contains_key(slot));
         if received.len() > there.len() + SPARE {
             received.retain(|slot, _| there.contains_key(slot));
         }
@@ -99,6 +106,16 @@ mod tests {
         missed.receive([(vec![2; 20], 8)]);
         assert!(!missed.check(slots(9), OWN), "that of a later one has come");
         assert!(missed.check(slots(10), OWN), "not of the one it saw, though the slot moved on");
+    }
+
+    #[test]
+    fn a_node_that_has_left_may_have_committed_before_without_a_notification() {
+        let missed = MissedNotifications::default();
+        missed.set_listening(true);
+        assert!(!missed.check(slots(5), OWN));
+        missed.receive([(vec![2; 20], 6)]);
+        assert!(missed.check(Vec::new(), OWN), "there may have been later ones");
+        assert!(!missed.check(Vec::new(), OWN), "everybody has been woken");
     }
 
     #[test]

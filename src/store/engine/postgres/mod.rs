@@ -97,7 +97,7 @@ const THREADS: usize = 8;
 const READ_TIME: Duration = Duration::from_secs(15);
 
 /// How long a store that is closed waits for heavy attempts to end, and, once it has left, for those that
-/// were committed before to be told to other nodes.
+/// were committed before to hear of it, and to be told to other nodes.
 const HEAVY_TIME: Duration = Duration::from_secs(2);
 const TELL_TIME: Duration = Duration::from_secs(1);
 
@@ -291,9 +291,10 @@ impl Engine for Postgres {
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.stop();
         }
-        // Of one just before, the others find no slot any more: they have to be told.
+        // The answers to those just before still come, over the connections.
         self.shared.queue.wait_heavy(TELL_TIME);
-        self.shared.end_notifications();
+        // What others are not told of any more they look for, since the slots are gone.
+        self.shared.notifications.close();
         if let Some(notifier) = &self.notifier {
             notifier.stop();
         }

@@ -159,6 +159,24 @@ pub fn require_in_force(epoch: Option<&Epoch>) -> Result<(), Failure> {
     if epoch.is_none_or(Epoch::is_in_force) { Ok(()) } else { Err(Failure::Replaced) }
 }
 
+/// Does `work` with the server of a connection of this epoch, if that is in force, and uses what it answers
+/// if it still is then. All statements but a commit go this way: if an answer to that is not used, its
+/// outcome is open.
+pub fn in_force<T>(
+    epoch: Option<&Epoch>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    require_in_force(epoch)?;
+    let done = work();
+    // One that was looked at whatever is in force may be of another store.
+    if let Some(epoch) = epoch
+        && !matches!(done, Err(Failure::Unavailable(_)))
+    {
+        epoch.note_answer();
+    }
+    require_in_force(epoch).and(done)
+}
+
 /// A driver's error names its cause only in its source.
 fn with_causes(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
@@ -187,9 +205,7 @@ impl RawConnection {
         what: impl Future<Output = Result<T, tokio_postgres::Error>>,
         time: Duration,
     ) -> Result<T, Failure> {
-        require_in_force(self.epoch.as_ref())?;
-        let done = run(what, time);
-        require_in_force(self.epoch.as_ref()).and(done)
+        in_force(self.epoch.as_ref(), || run(what, time))
     }
 }
 

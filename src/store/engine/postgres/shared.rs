@@ -188,16 +188,6 @@ impl Shared {
         self.pool.connector.url.in_force.answer_age() < time && !self.commits_hang.is_so()
     }
 
-    /// Ends the notifications, once the store is left. The others do not find the slots of this process any
-    /// more: they are told that there may be something new if a commit may have become visible that they were
-    /// not told of.
-    pub fn end_notifications(&self) {
-        if self.unanswered.are_some_open() || self.unknown_outcomes.are_some_open() {
-            self.notifications.add_everything();
-        }
-        self.notifications.close();
-    }
-
     /// Requires that this process is still a member of the store, if it is one, in the transaction that is
     /// under way. It changes its heartbeat: a transaction that only reads could be committed beside one that
     /// removes the member, and at an old primary, since it waits for no standby. One that writes conflicts

@@ -34,11 +34,6 @@ impl UnknownOutcomes {
         self.lock().push(UnknownOutcome { slot, until: None });
     }
 
-    /// Whether some are looked for.
-    pub fn are_some_open(&self) -> bool {
-        !self.lock().is_empty()
-    }
-
     /// Notes that a heartbeat was committed.
     pub fn note_heartbeat(&self, now: Instant) {
         for one in &mut *self.lock() {

@@ -164,7 +164,8 @@ fn an_owner_asks_nothing_of_a_provider_that_no_administrator_of_the_installation
     let list = move |tx: &mut Tx| {
         let provider = "kc".to_string();
         let domain = crate::base::Domain::parse("globex.test").unwrap();
-        tx.put(&JoiningDomain { org: globex, domain, provider, role: Role::Member })
+        let (role, grants, set_by) = (Role::Member, Vec::new(), Id::NIL);
+        tx.put(&JoiningDomain { org: globex, domain, provider, role, grants, set_by })
     };
     world.fixture.store.write_blocking(globex, list).unwrap();
     of_eve(listed.clone(), json!([rule("ops")])).unwrap();

@@ -140,7 +140,9 @@ fn the_owner_who_is_let_in_with_a_password_is_not_in_a_session_of_another_provid
     // The provider signs them in as everywhere else on the server, and the organization refuses it.
     let token = token_of(&sign_in().unwrap());
     assert!(identity_of(&fixture.store, &token).is_ok());
-    assert_eq!(refusal(enters(&token)), (Kind::Forbidden, "provider_required"));
+    let refused = enters(&token).unwrap_err();
+    assert_eq!((refused.kind(), refused.code()), (Kind::Forbidden, "provider_required"));
+    assert!(refused.message().contains("or with your password"), "{}", refused.message());
     assert!(enters(&session(&fixture.store, &ada.user)).is_ok());
     require("kc");
     assert!(enters(&token).is_ok());

@@ -7,6 +7,7 @@ use crate::auth::Grant;
 use crate::auth::{Granted, ResourceType};
 use crate::resources::environments;
 use crate::resources::organizations::grants as given;
+use crate::resources::organizations::members;
 use crate::resources::organizations::oidc::rules::{
     WITHDRAW, set_grants, withdraw_all, withdraw_some,
 };
@@ -40,6 +41,28 @@ fn who_unlinks_the_provider_loses_what_it_gave() {
     set(&world, json!([rule("ops", "admin")])).unwrap();
     assert_eq!(sign_in(&world, json!(["ops"])), Role::Admin);
     unlink(&world, links_of_ben(&world)[0]);
+    assert_eq!(world.role(BEN), Some(Role::Member));
+    world.fixture.assert_sound();
+}
+
+#[test]
+fn a_last_owner_who_unlinks_the_provider_stays_one_until_another_owner_says_otherwise() {
+    let world = World::new();
+    let (org, ada) = (world.fixture.org, user(&world.fixture.owner));
+    set(&world, json!([rule("boss", "owner")])).unwrap();
+    assert_eq!(sign_in(&world, json!(["boss"])), Role::Owner);
+    let leave = move |tx: &mut Tx| {
+        let membership: Membership = tx.fetch(&(ada, org))?;
+        tx.remove(&membership)
+    };
+    world.fixture.store.write_blocking(org, leave).unwrap();
+    unlink(&world, links_of_ben(&world)[0]);
+    assert_eq!(world.role(BEN), Some(Role::Owner));
+    let (role, joined_at) = (Role::Owner, NOON);
+    let back = Membership { user: ada, org, role, email_verified: true, joined_at };
+    world.fixture.store.write_blocking(org, move |tx| tx.insert(&back)).unwrap();
+    let (ada, ben) = (&world.fixture.owner, &world.fixture.member);
+    members::tests::make(&world.fixture, ada, ben, Role::Member).unwrap();
     assert_eq!(world.role(BEN), Some(Role::Member));
     world.fixture.assert_sound();
 }

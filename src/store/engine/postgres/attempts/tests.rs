@@ -219,25 +219,6 @@ fn a_database_that_does_not_finish_commits_does_not_answer() {
 }
 
 #[test]
-fn others_are_told_when_the_store_is_left_while_the_outcome_of_a_commit_is_open() {
-    let told = |shared: &Shared| {
-        shared.end_notifications();
-        shared.notifications.next(Duration::ZERO).map(|next| next.text(shared.token))
-    };
-    let is_everything = |text: Option<String>| text.is_some_and(|text| text.ends_with(" *"));
-    let (shared, _runtime) = away();
-    assert_eq!(told(&shared), None);
-    let (shared, _runtime) = away();
-    shared.unanswered.count(|| {
-        assert!(is_everything(told(&shared)), "it is still sought");
-        Resolved::Unknown
-    });
-    let (shared, _runtime) = away();
-    shared.unknown_outcomes.add(shared.slots().create(shared.token));
-    assert!(is_everything(told(&shared)), "it was given up");
-}
-
-#[test]
 fn what_was_at_a_server_that_was_replaced_runs_again_and_says_nothing_to_others() {
     let (shared, _runtime) = away();
     let (waits, _waits_end) = waiting(2, MAX_TIME);
