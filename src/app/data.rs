@@ -222,6 +222,16 @@ impl DataDir {
         Ok(new.filter(|(_, origin)| !matches!(origin, Origin::NewFile(_))).map(|(key, _)| key))
     }
 
+    /// Writes the key that a rotation is to replace, or replaces already, into a new file that only its
+    /// owner may read.
+    ///
+    /// # Errors
+    /// If there is another file, it cannot be written, or the directory has no key.
+    pub fn keep_old_key(&self, file: &Path) -> Result<(), DataDirError> {
+        let (keys, _) = self.keys_to_read()?;
+        secret_key::keep(file, &keys.previous().unwrap_or_else(|| keys.current()))
+    }
+
     /// Returns the key source.
     pub fn key_source(&self) -> &KeySource {
         &self.key_source

@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{installation_admins, name_installation_admins};
+use crate::auth::{find_person, installation_admins, name_installation_admins};
 use crate::base::{Email, Error, Id, Issue, Result};
-use crate::store::{Store, Tx};
+use crate::store::{Store, Tx, View};
 
 /// Whom the operator names to administer the installation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -24,12 +24,16 @@ pub struct AdminsOfInstallation {
     pub addresses: Vec<String>,
     /// Whether the operator has named them.
     pub named: bool,
+    /// Those of the addresses that no account has.
+    #[serde(default)]
+    pub without_account: Vec<String>,
 }
 
 /// Carries out a change, if there is one, and returns who administers the installation. Blocks.
 ///
 /// # Errors
-/// 400 for what is no address; if the store fails.
+/// 400 for what is no address, and for addresses none of which an account has where somebody administers the
+/// installation; if the store fails.
 pub fn admins_of_installation(
     store: &Store,
     change: Option<&AdminsChange>,
@@ -39,12 +43,43 @@ pub fn admins_of_installation(
             AdminsChange::To(addresses) => Some(parse(addresses)?),
             AdminsChange::ToFirstOwner => None,
         };
-        let name = move |tx: &mut Tx| name_installation_admins(tx, addresses.clone());
+        let name = move |tx: &mut Tx| {
+            if let Some(addresses) = &addresses {
+                require_somebody(&tx.view(), addresses)?;
+            }
+            name_installation_admins(tx, addresses.clone())
+        };
         store.write_blocking(Id::NIL, name)?;
     }
-    let (addresses, named) = store.read_now(Id::NIL, installation_admins)?;
+    let read = |view: &View| {
+        let (addresses, named) = installation_admins(view)?;
+        Ok((without_account(view, &addresses)?, addresses, named))
+    };
+    let (without_account, addresses, named) = store.read_now(Id::NIL, read)?;
     let addresses = addresses.into_iter().map(Email::into_string).collect();
-    Ok(AdminsOfInstallation { addresses, named })
+    Ok(AdminsOfInstallation { addresses, named, without_account })
+}
+
+/// Those of these addresses that no account has.
+fn without_account(view: &View, addresses: &[Email]) -> Result<Vec<String>> {
+    let mut without = Vec::new();
+    for address in addresses {
+        if find_person(view, address)?.is_none() {
+            without.push(address.as_str().to_string());
+        }
+    }
+    Ok(without)
+}
+
+/// Requires that one of the addresses is of an account, unless there is nobody who would lose the right.
+fn require_somebody(view: &View, addresses: &[Email]) -> Result<()> {
+    let (before, _) = installation_admins(view)?;
+    let without = without_account(view, addresses)?;
+    if before.is_empty() || without.len() < addresses.len() {
+        return Ok(());
+    }
+    let why = "has no account here, and nobody would administer the installation: name somebody who has one";
+    Err(Error::invalid(without.into_iter().map(|address| Issue::new(address, why)).collect()))
 }
 
 /// Reads the addresses of those who administer the installation.

@@ -16,7 +16,7 @@ use super::data_dir_error::DataDirError;
 use super::format_file::{Format, PreviousKey, check_of};
 use super::secret_key::{self, Origin};
 use crate::base::{Keys, MasterKey};
-use crate::resources;
+use crate::resources::{self, organizations::end_sessions_before};
 use crate::store::{Clock, Rotation, RotationProgress, Store};
 
 /// The result of a rotation.
@@ -52,12 +52,15 @@ pub fn rotate(
         let why = error.log_detail().unwrap_or(error.message()).to_string();
         DataDirError(format!("the rotation ended early, and can be resumed: {why}"))
     };
+    let began = store.clock().now();
     let mut rotation = Rotation::begin(store, &resources::tables(), &next).map_err(failed)?;
     let mut resealed = 0;
     while let Some(done) = rotation.step().map_err(failed)? {
         resealed = done.resealed;
         progress(done);
     }
+    // Their tokens are signed with the old key: they would be listed as if they could be used.
+    end_sessions_before(store, began).map_err(failed)?;
     write_format(dir, &Format { current: check_of(&next), previous: None })?;
     rotation.end();
     Ok(Rotated { resealed, to_do: to_do(dir, &next)? })

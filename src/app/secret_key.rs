@@ -235,6 +235,34 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> 
     file.sync_all()
 }
 
+/// Writes a key into a new file of the operator's choice, which may be there if it has this key.
+///
+/// # Errors
+/// If there is another file, or it cannot be written.
+pub(super) fn keep(path: &Path, key: &MasterKey) -> Result<(), DataDirError> {
+    let failed = |why: String| DataDirError(format!("{} {why}", path.display()));
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let text = format!("{}\n", codec::hex(key.bytes()));
+    // Durably: the old key is destroyed afterwards.
+    let written = write_private(path, text.as_bytes());
+    match written.and_then(|()| File::open(parent)?.sync_all()) {
+        Ok(()) => Ok(()),
+        // Of an attempt that ended early.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            match read_private(path, Origin::File) {
+                Ok(Some((kept, _))) if kept == *key => Ok(()),
+                _ => Err(failed("exists; choose another name for the old key".into())),
+            }
+        }
+        Err(error) => {
+            // A part of a key is none.
+            let _ = fs::remove_file(path);
+            Err(failed(format!("cannot be written: {error}")))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -15,7 +15,7 @@ use super::rotation::Rotated;
 use super::secret_key::KeySource;
 use super::shared_store::{failed_at, key_outside};
 use crate::base::{Error, Keys, MasterKey};
-use crate::resources;
+use crate::resources::{self, organizations::end_sessions_before};
 use crate::store::engine::postgres::{Owner, Postgres, PostgresSettings, PostgresUrl};
 use crate::store::{Clock, Rotation, RotationProgress, Signals, Store, build_indexes, table_names};
 
@@ -52,12 +52,14 @@ pub fn rotate_store(
     let engine = Arc::new(engine);
     let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
     let store = store.map_err(&failed)?;
+    let began = store.clock().now();
     let mut rotation = Rotation::begin(&store, &tables, &next).map_err(&failed)?;
     let mut resealed = 0;
     while let Some(done) = rotation.step().map_err(&failed)? {
         resealed = done.resealed;
         progress(done);
     }
+    end_sessions_before(&store, began).map_err(&failed)?;
     engine.set_key(&check_of(&next), None).map_err(failed)?;
     rotation.end();
     store.close();

@@ -336,7 +336,7 @@ fn verify_written(
 }
 
 /// Refuses a file in the data directory: it would be lost with it.
-fn refuse_inside(path: &Path, dir: &DataDir) -> Result<(), Failure> {
+pub(super) fn refuse_inside(path: &Path, dir: &DataDir) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
     let parent = std::fs::canonicalize(&parent)

@@ -48,6 +48,12 @@ impl ResetPassword {
             "expiresAt": expires_at,
             "secondFactorReset": second_factor_reset,
         });
+        if reset_url.starts_with('/') && !self.installation.json() {
+            output::status(
+                "Put before it the URL under which people open the server, https://… (or give \
+                 --public-url): nobody tells it while no server runs.",
+            );
+        }
         output::print(self.installation.json(), &value, reset_url)
     }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
+use super::backup::refuse_inside;
 use super::commands::commands;
 use super::failure::Failure;
 use super::installation::{self, Installation};
@@ -30,9 +31,11 @@ commands! {
 #[command(after_help = "A key in the data directory is replaced by a new one. A key that is kept \
                         elsewhere stays where it is: supply the new one with --new-key-file or in \
                         the variable ROADSTEAD_NEW_SECRET_KEY, and put it in the place of the old \
-                        one afterwards.\n\nIf it is interrupted, nothing is lost: repeat it, or \
-                        start the server, which completes it. Afterwards everybody signs in again; \
-                        API keys stay valid.\n\n\
+                        one afterwards.\n\nThe old key in the data directory is destroyed, and \
+                        backups made before can be restored with it alone: keep it with \
+                        --keep-old-key, or make a new backup afterwards. All sessions end: \
+                        everybody signs in again; API keys stay valid.\n\nIf it is interrupted, \
+                        nothing is lost: repeat it, or start the server, which completes it.\n\n\
                         With --store no server may run over the store, and only this command \
                         completes what was interrupted.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened.")]
@@ -40,6 +43,10 @@ struct Rotate {
     /// File with the new key, readable by its owner only
     #[arg(long, value_name = "FILE", env = "ROADSTEAD_NEW_KEY_FILE")]
     new_key_file: Option<PathBuf>,
+
+    /// Write the old key into this new file, readable by its owner only
+    #[arg(long, value_name = "FILE")]
+    keep_old_key: Option<PathBuf>,
 
     #[command(flatten)]
     installation: Installation,
@@ -49,13 +56,28 @@ impl Rotate {
     fn run(self) -> Result<(), Failure> {
         self.installation.init_logging();
         let dir = self.installation.data_dir();
-        if !self.installation.store.is_given()? {
+        let in_store = self.installation.store.is_given()?;
+        if !in_store {
             dir.require_exists()?;
         }
         let new_key = match &self.new_key_file {
             Some(path) => Some(key_in_file(path)?),
             None => dir.supplied_new_key()?,
         };
+        if let Some(file) = &self.keep_old_key {
+            if in_store {
+                return Err(Failure::Usage(
+                    "--keep-old-key is for the key of a data directory; that of a store is kept \
+                     elsewhere, and stays there"
+                        .into(),
+                ));
+            }
+            refuse_inside(file, &dir)?;
+            dir.keep_old_key(file)?;
+        }
+        if !self.installation.json() {
+            output::status(self.about());
+        }
         #[cfg(feature = "postgres")]
         let reply = match self.installation.store.url()? {
             Some(url) => of_store(url, &dir, new_key),
@@ -64,13 +86,45 @@ impl Rotate {
         #[cfg(not(feature = "postgres"))]
         let reply = rotated(&dir, new_key);
         output::progress("");
-        let Rotated { resealed, to_do } = reply?;
-        let value = json!({"resealed": resealed, "toDo": to_do});
-        let mut text = format!("Secrets sealed with the new key: {resealed}");
-        if let Some(to_do) = to_do {
-            text.push_str(&format!("\nTo do: {to_do}."));
+        self.report(reply?)
+    }
+
+    /// What becomes of the old key and of sessions, said before.
+    fn about(&self) -> &'static str {
+        if self.keep_old_key.is_some() {
+            "The old key is kept. All sessions end: everybody signs in again."
+        } else {
+            "An old key in the data directory is destroyed; backups made before can be restored with it \
+             alone (--keep-old-key FILE keeps it). All sessions end: everybody signs in again."
         }
-        text.push_str("\nBackups made before need the old key: make a new one now.");
+    }
+
+    fn report(&self, Rotated { resealed, to_do }: Rotated) -> Result<(), Failure> {
+        let file = self.keep_old_key.as_ref().map(|file| file.display().to_string());
+        let backups = match (&file, &to_do) {
+            (Some(file), _) => format!(
+                "make a new backup; those made before can be restored with the old key alone, in {file}"
+            ),
+            (None, Some(_)) => {
+                "make a new backup; those made before can be restored with the old key \
+                                alone"
+                    .into()
+            }
+            (None, None) => {
+                "make a new backup; those made before can be restored with the old key \
+                             alone, which is gone"
+                    .into()
+            }
+        };
+        let to_do: Vec<String> = to_do.into_iter().chain([backups]).collect();
+        let value = json!({
+            "resealed": resealed,
+            "toDo": to_do.join(". "),
+            "oldKeyFile": file,
+        });
+        let mut text = format!("Secrets sealed with the new key: {resealed}");
+        to_do.iter().for_each(|to_do| text.push_str(&format!("\nTo do: {to_do}.")));
+        text.push_str("\nAll sessions have ended: everybody signs in again. API keys stay valid.");
         output::print(self.installation.json(), &value, &text)
     }
 }

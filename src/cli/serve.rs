@@ -21,7 +21,7 @@ use super::shutdown::Shutdown;
 use super::{open_files, output, values};
 use crate::api::{OrganizationCreators, SystemTls};
 use crate::app::tls::{OwnTls, renew, watch, watch_expiry};
-use crate::app::{DataDir, Server, ServerConfig, Setting, Startup, control};
+use crate::app::{DataDir, Listeners, Server, ServerConfig, Setting, Startup, control};
 use crate::auth::name_installation_admins;
 use crate::base::{Email, HttpUrl, Id};
 use crate::http::MetricsToken;
@@ -137,7 +137,7 @@ impl Serve {
         run(async move {
             let mut shutdown = Shutdown::listen()?;
             // First, so that a port in use leaves no new directory behind.
-            let listeners = self.tls.bind(&self.listening).await?;
+            let listeners = self.listen(&dir).await?;
             let addresses = listeners.addresses().map_err(Failure::io("a listener"))?;
             let (address, redirect) = (addresses[0], listeners.redirect_address());
             if self.must_exist {
@@ -191,6 +191,19 @@ impl Serve {
             };
             store.close();
             ended
+        })
+    }
+
+    /// Listens; where another process does, it may be a server of the same directory.
+    async fn listen(&self, dir: &DataDir) -> Result<Listeners, Failure> {
+        let listeners = self.tls.bind(&self.listening).await;
+        listeners.map_err(|failure| match failure {
+            Failure::Failed(why) if control::is_served(dir) => Failure::Failed(format!(
+                "{why}; a server runs already over {}: stop it first, or name another directory with \
+                 --data, too",
+                dir.absolute().display()
+            )),
+            failure => failure,
         })
     }
 

@@ -1,12 +1,21 @@
 //! What a field is chosen for, and what it is offered.
 
+/// So many are offered at once.
+pub const OFFERED: usize = 20;
+/// The longest text that the API looks for, in characters.
+pub const MAX_TEXT: usize = 100;
+
 /// What can be chosen, by what the API takes for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// By the address: a service account.
+    Account,
     /// By its stable key.
     Agent,
     /// By its slug.
     Environment,
+    /// By its id.
+    Fleet,
     /// By the address: a person, or a service account.
     Member,
     /// By the address.
@@ -19,6 +28,12 @@ pub enum Kind {
     Registry,
     /// By its name: what a key may do.
     Scope,
+    /// Who may do something, by the kind and the id: a person or a key.
+    Subject,
+    /// By its id.
+    Team,
+    /// What grants are for, by the kind and the id: a registry, an environment or a fleet.
+    Thing,
     /// By its id.
     Tool,
     /// By its number or a label, of a prompt in a registry.
@@ -61,15 +76,20 @@ pub struct Offer {
 }
 
 impl Kind {
-    const ALL: [Kind; 10] = [
+    const ALL: [Kind; 15] = [
+        Kind::Account,
         Kind::Agent,
         Kind::Environment,
+        Kind::Fleet,
         Kind::Member,
         Kind::Person,
         Kind::Prompt,
         Kind::Promptlet,
         Kind::Registry,
         Kind::Scope,
+        Kind::Subject,
+        Kind::Team,
+        Kind::Thing,
         Kind::Tool,
         Kind::Version,
     ];
@@ -82,14 +102,19 @@ impl Kind {
     /// Its name in addresses and in the search of the API.
     pub fn name(self) -> &'static str {
         match self {
+            Kind::Account => "account",
             Kind::Agent => "agent",
             Kind::Environment => "environment",
+            Kind::Fleet => "fleet",
             Kind::Member => "member",
             Kind::Person => "person",
             Kind::Prompt => "prompt",
             Kind::Promptlet => "promptlet",
             Kind::Registry => "registry",
             Kind::Scope => "scope",
+            Kind::Subject => "subject",
+            Kind::Team => "team",
+            Kind::Thing => "thing",
             Kind::Tool => "tool",
             Kind::Version => "version",
         }
@@ -105,10 +130,13 @@ impl Kind {
         match self {
             Kind::Agent => ("/agents", "stableKey", "name"),
             Kind::Environment => ("/environments", "slug", "name"),
+            Kind::Fleet => ("/fleets", "id", "name"),
+            Kind::Team => ("/teams", "id", "name"),
             Kind::Prompt | Kind::Promptlet => ("/registries/artifacts", "name", ""),
             Kind::Registry => ("/registries", "slug", "name"),
             // They are found otherwise.
-            Kind::Member | Kind::Person | Kind::Scope => ("", "", ""),
+            Kind::Account | Kind::Member | Kind::Person => ("", "", ""),
+            Kind::Scope | Kind::Subject | Kind::Thing => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),
             Kind::Version => ("/registries/artifact-versions", "version", ""),
         }
@@ -141,6 +169,6 @@ mod tests {
         for kind in Kind::ALL {
             assert_eq!(Kind::of(kind.name()), Some(kind));
         }
-        assert_eq!(Kind::of("team"), None);
+        assert_eq!(Kind::of("secret"), None);
     }
 }

@@ -1,10 +1,12 @@
 //! Choosing a thing by its name. What is typed is looked for among what the visitor may see: by a script
 //! while they type (`pages/choose.rs`), without scripts once the form was sent and its field refused.
+//! Of few things all are listed instead ([`pick`]).
 
 use serde_json::Value;
 
-use super::choice::{Choice, Chooser, Kind, Offer, Wanted};
-use super::field;
+use super::choice::{Choice, Chooser, Kind, MAX_TEXT, OFFERED, Offer, Wanted};
+use super::field::{self, Field};
+use super::fields::Fields;
 use super::frame::Frame;
 use super::hits;
 use super::people;
@@ -13,24 +15,77 @@ use super::visit::Visit;
 use crate::auth::{Role, ScopeName};
 use crate::base::Result;
 
-/// So many are offered at once.
-const OFFERED: usize = 20;
-/// The longest text that the API looks for, in characters.
-const MAX_TEXT: usize = 100;
+/// So many are listed where all are: of more, one is looked for.
+const MAX_LISTED: usize = 50;
+/// The same, as the API takes it.
+pub const LISTED: &str = "50";
+/// What a grant may be for, and so many of each are offered.
+const GRANTED: [Kind; 3] = [Kind::Registry, Kind::Environment, Kind::Fleet];
+const OF_EACH: &str = "6";
+/// So many of the newest keys are looked through.
+const KEYS: &str = "100";
 /// Versions are looked through so far.
 const VERSIONS: &str = "100";
+
+/// A choice between the things of a kind; `none` is what it says where none is chosen.
+///
+/// # Errors
+/// Those of the route that lists them.
+pub async fn pick(
+    visit: &Visit,
+    label: &'static str,
+    chooser: Chooser,
+    none: Option<&str>,
+) -> Result<Field> {
+    let (path, value, name) = chooser.kind.list();
+    let list: List<Value> = visit.api.get(path, &[("limit", LISTED)]).await?;
+    if list.next_cursor.is_some() {
+        return Ok(looked_for(label, chooser, none));
+    }
+    let all = list.items.iter().map(|item| {
+        let [value, name] = [value, name].map(|field| field::text_of(&item[field]));
+        let Choice { value, label } = choice(visit, chooser.kind, &value, &name);
+        (value, label)
+    });
+    Ok(between(label, chooser, none, all.collect()))
+}
+
+/// The same between what was read.
+pub fn between(
+    label: &'static str,
+    chooser: Chooser,
+    none: Option<&str>,
+    all: Vec<(String, String)>,
+) -> Field {
+    if all.len() > MAX_LISTED {
+        return looked_for(label, chooser, none);
+    }
+    let none = none.map(|none| (String::new(), none.to_string()));
+    Field::select(chooser.name, label, none.into_iter().chain(all))
+}
+
+/// A line in which one is looked for.
+pub fn looked_for(label: &'static str, chooser: Chooser, none: Option<&str>) -> Field {
+    let field = Field::choose(label, chooser);
+    if none.is_some() { field.optional() } else { field }
+}
+
+/// The fields in which something was typed: those of the form that was sent, or of the address.
+fn entered(visit: &Visit) -> &Fields {
+    if visit.form.is_empty() { &visit.query } else { &visit.form }
+}
 
 impl Chooser {
     /// What was typed in a form that was sent: what is before the last word, and that.
     fn typed<'a>(&self, visit: &'a Visit) -> (&'a str, &'a str) {
-        let text = visit.form.get(self.name);
+        let text = entered(visit).get(self.name);
         let at = if self.is_many { text.rfind(',').map_or(0, |comma| comma + 1) } else { 0 };
         (&text[..at], text[at..].trim())
     }
 
     async fn offer(&self, visit: &Visit) -> Result<Offer> {
         let (before, text) = self.typed(visit);
-        let from = |name: &str| if name.is_empty() { "" } else { visit.form.get(name).trim() };
+        let from = |name: &str| if name.is_empty() { "" } else { entered(visit).get(name).trim() };
         let [registry, prompt] = self.from.map(from);
         let mut wanted = Wanted { kind: self.kind, text, registry, prompt };
         let mut found = matches(visit, &wanted).await?;
@@ -58,7 +113,7 @@ impl Frame {
     /// # Errors
     /// Those of the routes that are not about what was typed.
     pub async fn offering(mut self, visit: &Visit, choosers: &[Chooser]) -> Result<Frame> {
-        if visit.form.is_empty() || !self.problems.any() {
+        if !self.problems.any() {
             return Ok(self);
         }
         // What is not found has no field, in some answers of the API.
@@ -71,6 +126,18 @@ impl Frame {
             }
         }
         Ok(self)
+    }
+
+    /// Shows fields of forms by hand in which something may be chosen, with what fits where one was refused.
+    ///
+    /// # Errors
+    /// See [`Frame::offering`].
+    pub async fn picking(self, visit: &Visit, fields: &[&Field]) -> Result<Frame> {
+        let choosers: Vec<_> = fields.iter().filter_map(|field| field.chooser()).collect();
+        if choosers.is_empty() {
+            return Ok(self);
+        }
+        self.choosing().offering(visit, &choosers).await
     }
 
     /// What is offered at a field.
@@ -92,9 +159,12 @@ impl Frame {
 pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let found = match wanted.kind {
         Kind::Version => versions(visit, wanted).await,
-        Kind::Member => people::choices(visit, wanted.text, false).await,
-        Kind::Person => people::choices(visit, wanted.text, true).await,
+        Kind::Account => people::choices(visit, wanted.text, Some("service")).await,
+        Kind::Member => people::choices(visit, wanted.text, None).await,
+        Kind::Person => people::choices(visit, wanted.text, Some("person")).await,
         Kind::Scope => Ok(scopes(visit, wanted.text)),
+        Kind::Subject => subjects(visit, wanted.text).await,
+        Kind::Thing => granted(visit, wanted.text).await,
         _ if is_foreign(visit, wanted) => Ok(Vec::new()),
         _ if wanted.text.is_empty() => newest(visit, wanted).await,
         _ => named(visit, wanted).await,
@@ -122,6 +192,45 @@ fn scopes(visit: &Visit, text: &str) -> Vec<Choice> {
         Choice { value: name.text().to_string(), label }
     };
     fit.map(choice).collect()
+}
+
+/// The people who are called so, and the keys among the newest.
+async fn subjects(visit: &Visit, text: &str) -> Result<Vec<Choice>> {
+    let mut all = people::by_id(visit, text).await?;
+    let keys: List<Value> = visit.api.get("/api-keys", &[("limit", KEYS)]).await?;
+    let wanted = text.to_lowercase();
+    let keys = keys.items.iter().map(|key| ["id", "name"].map(|name| field::text_of(&key[name])));
+    let fit = keys.filter(|[_, name]| name.to_lowercase().contains(&wanted));
+    let key = |[id, name]: [String; 2]| Choice {
+        value: format!("key:{id}"),
+        label: format!("{name} (key)"),
+    };
+    // Neither hides the other.
+    all.truncate(OFFERED / 2);
+    all.extend(fit.take(OFFERED / 2).map(key));
+    Ok(all)
+}
+
+/// What a grant may be for that is called so.
+async fn granted(visit: &Visit, text: &str) -> Result<Vec<Choice>> {
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    let mut all = Vec::new();
+    for kind in GRANTED {
+        let found: Vec<[String; 2]> = if text.is_empty() {
+            let list: List<Value> = visit.api.get(kind.list().0, &[("limit", OF_EACH)]).await?;
+            let of = |item: &Value| ["id", "name"].map(|name| field::text_of(&item[name]));
+            list.items.iter().map(of).collect()
+        } else {
+            let query = [("q", &*text), ("kind", kind.name()), ("count", OF_EACH), hits::BY_NAME];
+            let found = hits::find(visit, &query).await?.items.into_iter();
+            found.map(|item| [item.id, item.name]).collect()
+        };
+        all.extend(found.into_iter().map(|[id, name]| Choice {
+            value: format!("{}:{id}", kind.name()),
+            label: format!("{name} ({})", kind.name()),
+        }));
+    }
+    Ok(all)
 }
 
 /// The organization that a registry is named with, and its slug.
@@ -162,7 +271,7 @@ async fn named(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     query.extend((kind.is_artifact() && !within.is_empty()).then_some(("within", within)));
     let found = hits::find(visit, &query).await?.items.into_iter();
     let choice = |item: hits::Item| match kind {
-        Kind::Tool => choice(visit, kind, &item.id, &item.name),
+        Kind::Fleet | Kind::Team | Kind::Tool => choice(visit, kind, &item.id, &item.name),
         Kind::Prompt | Kind::Promptlet => {
             let within = item.within.as_deref().filter(|_| registry.is_empty());
             choice(visit, kind, &item.name, within.unwrap_or_default())

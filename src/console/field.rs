@@ -178,6 +178,12 @@ impl Field {
         self
     }
 
+    /// What it is filled with at first, as the API has it.
+    pub fn holding(mut self, value: &str) -> Self {
+        self.value = self.shown(&Value::from(value));
+        self
+    }
+
     /// The type of its input.
     pub fn kind(mut self, kind: &'static str) -> Self {
         self.input = Input::Text(kind);
@@ -258,6 +264,22 @@ impl Field {
     /// What it offers.
     pub fn choices(&self) -> &[(String, String)] {
         &self.options
+    }
+
+    /// Offers no more than what is to be kept.
+    pub fn retain(mut self, is_kept: impl Fn(&str) -> bool) -> Self {
+        self.options.retain(|(value, _)| is_kept(value));
+        self
+    }
+
+    /// Whether there is something to choose.
+    pub fn has_choice(&self) -> bool {
+        self.chooser().is_some() || self.options.iter().any(|(value, _)| !value.is_empty())
+    }
+
+    /// Whether there is more to choose than one.
+    pub fn is_of_several(&self) -> bool {
+        self.chooser().is_some() || self.options.len() > 1
     }
 
     /// How something is chosen in it.

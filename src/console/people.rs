@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::api::segment;
-use super::choice::{Choice, Chooser};
+use super::choice::{Choice, Chooser, MAX_TEXT, OFFERED};
 use super::field::{Field, words};
 use super::strict::List;
 use super::visit::Visit;
@@ -14,10 +14,8 @@ use crate::base::{Email, Kind, Result};
 
 /// So many words of a form are looked up, each by its address: more are too many for the API.
 const MAX_TYPED: usize = 60;
-/// So many are offered at once.
-const OFFERED: &str = "20";
-/// The longest text that the API looks for, in characters.
-const MAX_TEXT: usize = 100;
+/// So many are read one by one; more are looked for among the newest members first.
+const MAX_ALONE: usize = 3;
 
 /// Some members of the organization: those that a page is about.
 #[derive(Default)]
@@ -42,7 +40,14 @@ impl People {
     /// Those of the route; who is no member any more is none.
     pub async fn of(visit: &Visit, ids: BTreeSet<String>) -> Result<Self> {
         let mut people = People::default();
+        if ids.len() > MAX_ALONE {
+            people.known = find(visit, &[("limit", "100")]).await?;
+            people.known.retain(|person| ids.contains(&person.user_id));
+        }
         for id in ids {
+            if people.find(&id).is_some() {
+                continue;
+            }
             let path = format!("/organizations/members/{}", segment(&id));
             match visit.api.get(&path, &[]).await {
                 Err(error) if error.kind() == Kind::NotFound => {}
@@ -105,13 +110,31 @@ pub async fn several(
 ///
 /// # Errors
 /// Those of the route.
-pub async fn choices(visit: &Visit, text: &str, is_person: bool) -> Result<Vec<Choice>> {
-    let text: String = text.chars().take(MAX_TEXT).collect();
-    let mut query = vec![("limit", OFFERED)];
-    query.extend((!text.is_empty()).then_some(("q", text.as_str())));
-    query.extend(is_person.then_some(("kind", "person")));
-    let found = find(visit, &query).await?.into_iter();
+pub async fn choices(visit: &Visit, text: &str, kind: Option<&str>) -> Result<Vec<Choice>> {
+    let found = called(visit, text, kind).await?.into_iter();
     Ok(found.map(|one| Choice { value: one.email, label: one.name }).collect())
+}
+
+/// The same of people, by their ids: `user:…`.
+///
+/// # Errors
+/// Those of the route.
+pub async fn by_id(visit: &Visit, text: &str) -> Result<Vec<Choice>> {
+    let found = called(visit, text, Some("person")).await?.into_iter();
+    let choice = |one: Person| Choice {
+        value: format!("user:{}", one.user_id),
+        label: format!("{} <{}>", one.name, one.email),
+    };
+    Ok(found.map(choice).collect())
+}
+
+async fn called(visit: &Visit, text: &str, kind: Option<&str>) -> Result<Vec<Person>> {
+    let text: String = text.chars().take(MAX_TEXT).collect();
+    let limit = OFFERED.to_string();
+    let mut query = vec![("limit", limit.as_str())];
+    query.extend((!text.is_empty()).then_some(("q", text.as_str())));
+    query.extend(kind.map(|kind| ("kind", kind)));
+    find(visit, &query).await
 }
 
 async fn find(visit: &Visit, query: &[(&str, &str)]) -> Result<Vec<Person>> {

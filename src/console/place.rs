@@ -6,6 +6,9 @@ use serde::Deserialize;
 
 use crate::base::{Error, Result, Time};
 use crate::console::api::{Api, segment};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser;
+use crate::console::field::Field;
 use crate::console::frame::Frame;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
@@ -138,19 +141,26 @@ impl Place {
     }
 }
 
-#[derive(Deserialize)]
-struct Environment {
-    slug: String,
-    name: String,
-}
+/// The field for the environment whose values a text is filled with.
+const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
 
-/// The environments that the visitor may use: slugs and names.
+/// The choice between the environments that the visitor may use, and none.
 ///
 /// # Errors
 /// Those of the route.
-pub async fn environments(api: &Api) -> Result<Vec<(String, String)>> {
-    let all: List<Environment> = api.get("/environments", &[("limit", "100")]).await?;
-    Ok(all.items.into_iter().map(|one| (one.slug, one.name)).collect())
+pub async fn environment(visit: &Visit, label: &'static str) -> Result<Field> {
+    chooser::pick(visit, label, ENVIRONMENT, Some("No environment")).await
+}
+
+/// The field for a registry.
+const REGISTRY: Chooser = Chooser::one("registryRef", Kind::Registry);
+
+/// The choice between the registries that the visitor may use.
+///
+/// # Errors
+/// Those of the route.
+pub async fn registry(visit: &Visit, label: &'static str) -> Result<Field> {
+    chooser::pick(visit, label, REGISTRY, None).await
 }
 
 #[derive(Deserialize)]

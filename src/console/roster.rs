@@ -5,7 +5,10 @@ use std::borrow::Borrow;
 use serde::Deserialize;
 
 use super::api::{Api, segment};
-use super::strict::Nullable;
+use super::choice::{Chooser, Kind};
+use super::chooser::{LISTED, between, looked_for};
+use super::field::Field;
+use super::strict::{List, Nullable};
 use super::texts;
 use super::visit::Visit;
 use crate::api::Method;
@@ -151,6 +154,20 @@ struct Named {
     access: String,
 }
 
+impl Named {
+    fn thing(self, kind: &'static str) -> Thing {
+        let Named { id, name, access } = self;
+        Thing { kind, id, name, is_restricted: access == "restricted" }
+    }
+}
+
+/// The kinds of things that can be restricted, and the paths of their lists.
+const THINGS: [(&str, &str); 3] =
+    [("registry", "/registries"), ("environment", "/environments"), ("fleet", "/fleets")];
+
+/// The field for one.
+const RESOURCE: Chooser = Chooser::one("resource", Kind::Thing);
+
 impl Thing {
     /// Its type and id in one text, for forms.
     pub fn key(&self) -> String {
@@ -169,18 +186,34 @@ impl Thing {
 /// Those of the routes.
 pub async fn things(api: &Api) -> Result<Vec<Thing>> {
     let mut things = Vec::new();
-    for (kind, path) in
-        [("registry", "/registries"), ("environment", "/environments"), ("fleet", "/fleets")]
-    {
+    for (kind, path) in THINGS {
         let found: Vec<Named> = api.items(path, &[]).await?;
-        things.extend(found.into_iter().map(|Named { id, name, access }| Thing {
-            kind,
-            id,
-            name,
-            is_restricted: access == "restricted",
-        }));
+        things.extend(found.into_iter().map(|named| named.thing(kind)));
     }
     Ok(things)
+}
+
+/// The choice between those that are offered; `none` is what it says where none is chosen.
+///
+/// # Errors
+/// Those of the routes.
+pub async fn thing(
+    visit: &Visit,
+    label: &'static str,
+    none: Option<&str>,
+    is_offered: fn(&Thing) -> bool,
+) -> Result<Field> {
+    let mut things = Vec::new();
+    for (kind, path) in THINGS {
+        let found: List<Named> = visit.api.get(path, &[("limit", LISTED)]).await?;
+        if found.next_cursor.is_some() {
+            return Ok(looked_for(label, RESOURCE, none));
+        }
+        things.extend(found.items.into_iter().map(|named| named.thing(kind)));
+    }
+    let offered = things.iter().filter(|thing| is_offered(thing));
+    let offered = offered.map(|thing| (thing.key(), thing.label())).collect();
+    Ok(between(label, RESOURCE, none, offered))
 }
 
 #[cfg(test)]

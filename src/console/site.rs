@@ -175,7 +175,7 @@ async fn reply(
     let origin = Origin { address, link_base, request_id: request_id.into(), trace, user_agent };
     let api = Api::new(executor.clone(), router.clone(), origin);
     let target = target(head);
-    let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes());
+    let query = Fields::parse(head.uri.query().unwrap_or_default().as_bytes()).picked();
     let mut visit = Visit::new(api, jar.clone(), path.into(), target, params, query);
     visit.first_visit = console.first_visit.clone();
     visit.asker = Asker::of(head).cloned();

@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::api::{Api, segment};
 use super::budget::Budget;
+use super::choice::{Chooser, Kind};
+use super::chooser::between;
+use super::field::Field;
 use super::frame::Frame;
 use super::paused::Pause;
 use super::strict::{List, Nullable};
@@ -202,12 +205,21 @@ impl Crew {
     /// # Errors
     /// Those of the route.
     pub async fn read(api: &Api, place: &TeamPlace) -> Result<Self> {
+        Crew::of_team(api, &place.team.id).await
+    }
+
+    /// The same of the team with this id.
+    ///
+    /// # Errors
+    /// Those of the route.
+    pub async fn of_team(api: &Api, team: &str) -> Result<Self> {
+        let path = format!("/teams/{}/agents", segment(team));
         let mut all = Vec::new();
         let mut cursor = None;
         for _ in 0..MAX_PAGES {
             let mut query = vec![("limit", AGENTS)];
             query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: List<TeamAgent> = api.get(&place.api("/agents"), &query).await?;
+            let page: List<TeamAgent> = api.get(&path, &query).await?;
             all.extend(page.items);
             cursor = page.next_cursor.0;
             if cursor.is_none() {
@@ -227,10 +239,22 @@ impl Crew {
         self.find(id).map_or("an agent that has left", |agent| agent.name.as_str())
     }
 
-    /// The choices of a form's field: nobody, and each agent.
-    pub fn choices(&self, nobody: &str) -> Vec<(String, String)> {
-        let agents = self.0.iter().map(|agent| (agent.id.clone(), agent.name.clone()));
-        [(String::new(), nobody.to_string())].into_iter().chain(agents).collect()
+    /// The field for one of them, in which many are known by their stable keys. `nobody` is what it says of
+    /// nobody.
+    pub fn field(&self, name: &'static str, nobody: Option<&str>) -> Field {
+        let agents = self.0.iter().map(|agent| (agent.id.clone(), agent.name.clone())).collect();
+        let field = between("Agent", Chooser::one(name, Kind::Agent), nobody, agents);
+        if field.chooser().is_none() {
+            return field;
+        }
+        let keys = self.0.iter().map(|agent| (agent.id.clone(), agent.stable_key.clone()));
+        field.named(keys.collect())
+    }
+
+    /// The id that is meant in such a field of a form by hand. Another word is for the API to refuse.
+    pub fn meant<'a>(&'a self, word: &'a str) -> &'a str {
+        let known = self.0.iter().find(|agent| agent.stable_key == word);
+        known.map_or(word, |agent| agent.id.as_str())
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Thing {
 /// The names of things, each looked up once. What a page names is bounded by the rows of its list.
 pub struct Things<'a> {
     visit: &'a Visit,
-    /// Members by their ids.
+    /// Members by their ids; empty if they are too many to be listed.
     members: &'a [(String, String)],
     known: BTreeMap<(String, String), Option<Thing>>,
 }
@@ -76,8 +76,14 @@ impl<'a> Things<'a> {
     async fn look_up(&self, kind: &str, id: &str) -> Result<Option<Thing>> {
         let is_id = !Id::<()>::parse(id).is_nil();
         if matches!(kind, "member" | "user") {
+            let path = format!("/settings/members/{}", segment(id));
             let member = self.members.iter().find(|(known, _)| known == id);
-            return Ok(member.map(|(_, name)| self.thing(name, &format!("/settings/members/{id}"))));
+            if self.members.is_empty() && is_id {
+                let route = format!("/organizations/members/{id}");
+                let found: Value = self.visit.api.get(&route, &[]).await?;
+                return Ok(found["name"].as_str().map(|name| self.thing(name, &path)));
+            }
+            return Ok(member.map(|(_, name)| self.thing(name, &path)));
         }
         if is_id && SEARCHED.contains(&kind) {
             let found = hits::find(self.visit, &[("q", id), ("kind", kind), hits::BY_NAME]).await?;

@@ -190,7 +190,7 @@ impl View<'_> {
         // What the scan itself reads is counted once.
         let scanned = View { walk: Walk::default(), ..*self };
         let counted = scanned.scan_span(source, span, order, None, &mut |_, bytes, record| {
-            Ok(count.see(bytes, keep(&record)))
+            Ok(count.see(bytes, count.deciding(|| keep(&record))))
         });
         match counted {
             // The pages up to there can be read all the same.

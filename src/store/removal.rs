@@ -204,7 +204,9 @@ impl Tx<'_> {
     }
 
     /// Requires that the organization is still that in which references are followed. What is deferred is
-    /// followed, and left to a sweep, there: in another one it would find nothing of its own.
+    /// followed, and left to a sweep, there: in another one it would find nothing of its own. Required both
+    /// where something is deferred, by what is removed elsewhere before the organization is changed back, and
+    /// at the end, where what was deferred before may be left to a sweep.
     fn require_same_org(&self) -> Result<()> {
         if self.removal.running_in.is_some_and(|org| org != self.org()) {
             return Err(Error::internal("a removal goes on in another organization"));

@@ -109,7 +109,8 @@ impl<'a> View<'a> {
             if !reference.fields().contains(&field) || !reference.has_targets(self.org, record) {
                 continue;
             }
-            let missing = self.reading(|reader| reference.dangling(reader, self.org, record))?;
+            let missing = self.reading(|reader| reference.dangling(reader, self.org, record));
+            let missing = self.charged(0, missing)?;
             if missing.is_none() {
                 return Ok(true);
             }

@@ -45,6 +45,8 @@ pub struct Count {
     looked_at: AtomicUsize,
     bytes: AtomicUsize,
     is_cut: AtomicBool,
+    /// Whether a filter is deciding about a record.
+    is_deciding: AtomicBool,
 }
 
 /// How many records a list has.
@@ -71,10 +73,21 @@ impl Count {
         ControlFlow::Continue(())
     }
 
-    /// Adds what a filter reads to decide about a record: another one, or several in a scan. The counting
-    /// ends if that cannot be read.
+    /// Returns what a filter decides about a record. What it reads meanwhile is charged.
+    pub(super) fn deciding(&self, decide: impl FnOnce() -> bool) -> bool {
+        self.is_deciding.store(true, Ordering::Relaxed);
+        let is_kept = decide();
+        self.is_deciding.store(false, Ordering::Relaxed);
+        is_kept
+    }
+
+    /// Adds what a filter reads to decide about a record: another one, or several in a scan. What a list
+    /// reads once, before its pages, is read for each page too, and not added. The counting ends if anything
+    /// cannot be read.
     pub(super) fn charge(&self, bytes: usize, is_read: bool) {
-        self.bytes.fetch_add(bytes + LOOK_BYTES, Ordering::Relaxed);
+        if self.is_deciding.load(Ordering::Relaxed) {
+            self.bytes.fetch_add(bytes + LOOK_BYTES, Ordering::Relaxed);
+        }
         if !is_read {
             self.cut();
         }
@@ -94,12 +107,35 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    use bincode::{Decode, Encode};
+
     use super::*;
     use crate::base::{Keys, Result, Time};
     use crate::store::engine::{LocalStorage as _, Memory, WriteBatch, WriteOp};
     use crate::store::page::PageRequest;
     use crate::store::sample::{BY_TAG, Note, TABLES, note, org, store};
-    use crate::store::{Clock, Key as _, ListSource, Store, View};
+    use crate::store::{
+        AnyReference, Clock, Key as _, ListSource, Record, Reference, Store, TableInfo, View,
+    };
+
+    /// Refers to a note.
+    #[derive(Clone, Encode, Decode)]
+    struct Mark(u32);
+
+    static MARKED: Reference<Mark, Note> = Reference::cascade(
+        &["note"],
+        |note: &Note| note.id.to_bytes(),
+        |mark: &Mark, _| vec![mark.0.to_bytes()],
+    );
+
+    impl Record for Mark {
+        const TABLE: &'static str = "marks";
+        const REFERENCES: &'static [&'static dyn AnyReference] = &[&MARKED];
+        type Key = u32;
+        fn key(&self) -> u32 {
+            self.0
+        }
+    }
 
     /// Counts what `list` lists in parts.
     fn counted(view: &View, list: impl Fn(&View, &PageRequest) -> Result<()>) -> Result<Total> {
@@ -139,14 +175,16 @@ mod tests {
 
     #[test]
     fn what_a_filter_reads_is_within_the_bound_of_bytes() {
-        let store = store();
+        let tables = [TableInfo::of::<Note>(), TableInfo::of::<Mark>()];
+        let store = Store::in_memory(Clock::system(), &tables);
         keep(&store, vec![note(0, "", &"x".repeat(500))]);
         keep(&store, (2..102).map(|id| note(id, "", "t")).collect());
-        let looks: [fn(&View) -> bool; 4] = [
+        let looks: [fn(&View) -> bool; 5] = [
             |view| view.get::<Note>(&0).is_ok(),
             |view| view.has::<Note>(&0).is_ok(),
             |view| view.first::<Note>(ListSource::TABLE, &(), Order::Ascending).is_ok(),
             |view| view.get::<Note>(&7777).is_ok_and(|none| none.is_none()),
+            |view| view.target_exists(&Mark(0), "note").unwrap(),
         ];
         for (nth, look) in looks.into_iter().enumerate() {
             let list = |view: &View, part: &PageRequest| {
@@ -157,6 +195,21 @@ mod tests {
             let total = store.read_now(org(1), |view| counted(view, list)).unwrap();
             assert!(!total.is_exact && total.count < 90, "{nth}: {total:?}");
         }
+    }
+
+    #[test]
+    fn what_a_list_reads_before_its_pages_is_not_within_the_bound_of_bytes() {
+        let store = store();
+        keep(&store, (0..3).map(|id| note(id, "", "t")).collect());
+        let list = |view: &View, part: &PageRequest| {
+            // 10 MB.
+            for _ in 0..20_000 {
+                view.has::<Note>(&0)?;
+            }
+            view.page(&BY_TAG, &"t".to_string(), Order::Ascending, part, |_| true).map(drop)
+        };
+        let total = store.read_now(org(1), |view| counted(view, list)).unwrap();
+        assert_eq!(total, Total { count: 3, is_exact: true });
     }
 
     #[tokio::test]

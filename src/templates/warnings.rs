@@ -13,8 +13,8 @@ const FOREIGN: [(&str, &str, &str); 2] = [
 ];
 
 /// Returns what looks like a mistake in a source that can be published all the same, in order of
-/// position, the first 20: a variable or import that is escaped, marks and line ends of a file, and
-/// where a statement or comment of another template language first is.
+/// position, the first 20: a variable or import that is escaped, marks and line ends of a file, that it is
+/// empty, and where a statement or comment of another template language first is.
 pub fn warnings(source: &str) -> Vec<Diagnostic> {
     let mut foreign = FOREIGN.to_vec();
     let mut found = of_files(source);
@@ -60,7 +60,11 @@ fn of_files(source: &str) -> Vec<Diagnostic> {
                        alone, as another text";
         diagnostic(message.into(), Position::FIRST.after(&source[..at]))
     });
-    mark.into_iter().chain(line_end).collect()
+    let empty = source.trim().is_empty().then(|| {
+        let message = "the text is empty: it tells a model nothing";
+        diagnostic(message.into(), Position::FIRST)
+    });
+    mark.into_iter().chain(line_end).chain(empty).collect()
 }
 
 /// What is said of an escape if what it escapes would be a variable or an import.
@@ -124,7 +128,6 @@ mod tests {
     #[test]
     fn what_can_only_be_meant_is_told_nothing_of() {
         for source in [
-            "",
             "{{a}} {b} %} {%",
             "\\{{",
             "\\{{ a b }}",
@@ -143,6 +146,14 @@ mod tests {
         assert!(told[0].ends_with("which belongs to a file (line 1, column 1)"), "{told:?}");
         assert!(told[1].ends_with("as another text (line 1, column 3)"), "{told:?}");
         assert_eq!(told.len(), 2);
+    }
+
+    #[test]
+    fn a_text_without_a_word_is_told_of() {
+        for source in ["", "\n \t\n"] {
+            let told = of(source);
+            assert!(told.len() == 1 && told[0].starts_with("the text is empty"), "{told:?}");
+        }
     }
 
     #[test]

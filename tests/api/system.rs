@@ -82,6 +82,15 @@ fn nobody_sees_it_by_an_organization_of_their_own() {
 
     let change = AdminsChange::To(vec!["nobody".into()]);
     assert!(admins_of_installation(&running.store, Some(&change)).is_err());
+    // Names of nobody alone would lock everybody out; beside another one they are told of.
+    let unknown = "nobody@acme.test".to_string();
+    let change = AdminsChange::To(vec![unknown.clone()]);
+    let refused = admins_of_installation(&running.store, Some(&change)).unwrap_err();
+    assert!(refused.message().contains("nobody@acme.test has no account here"), "{refused}");
+    ben.get("/system").ok();
+    let change = AdminsChange::To(vec![email(&acme.member_id), unknown.clone()]);
+    let now = admins_of_installation(&running.store, Some(&change)).unwrap();
+    assert_eq!((now.addresses.len(), now.without_account), (2, vec![unknown]));
     admins_of_installation(&running.store, Some(&AdminsChange::ToFirstOwner)).unwrap();
     acme.owner.get("/system").ok();
     ben.get("/system").refused(403, NOT_NAMED);

@@ -82,6 +82,11 @@ fn profiles_are_chosen_and_removed() {
         items.map(|item| item["name"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(current(&desk), ["two"]);
+    let login = desk.bare(&["login", "--url", &url, "--profile", "three", "--key", "-"]);
+    let said = run(login, Some(&desk.key)).stdout;
+    assert!(said.contains("profile: three, the current one now"), "{said}");
+    assert!(said.contains("back to two: roadstead profiles use two"), "{said}");
+    run(desk.bare(&["profiles", "remove", "three", "--json"]), None).succeeds();
     run(desk.bare(&["profiles", "use", "one", "--json"]), None).succeeds();
     assert_eq!(current(&desk), ["one"]);
     run(desk.bare(&["profiles", "use", "three"]), None).fails(2, "no profile");
@@ -190,7 +195,9 @@ fn what_goes_wrong_is_said_with_what_to_do() {
     assert_eq!(run(api, None).code, Some(0));
     let mut nobody = desk.command(&["whoami"]);
     nobody.env("ROADSTEAD_URL", "http://127.0.0.1:9");
-    run(nobody, None).fails(1, "cannot be connected to");
+    let nobody = run(nobody, None);
+    nobody.fails(1, "cannot be connected to");
+    nobody.fails(1, "(http://127.0.0.1:9); start the server there with roadstead serve");
     desk.run(&["whoami", "--org", "acme", "--url", "ftp://x"]).fails(2, "--url");
     desk.run(&["whoami", "--ca-file", "/does/not/exist"]).fails(2, "--ca-file");
     desk.run(&["task", "list", "--team", "nowhere"]).fails(1, "there is no team");
@@ -207,7 +214,9 @@ fn a_server_with_a_certificate_of_the_site_is_trusted_with_its_authority() {
     let url = format!("https://{server}");
     let authority = desk.file("authority.pem", sites.authority());
     let login = ["login", "--url", &url, "--email", "a@b.test", "--password-stdin"];
-    run(desk.bare(&login), Some("a password")).fails(1, "no TLS with");
+    let refused = run(desk.bare(&login), Some("a password"));
+    refused.fails(1, "no TLS with");
+    refused.fails(1, "with --ca-file");
     let trusted = [&login[..], &["--ca-file", &authority]].concat();
     run(desk.bare(&trusted), Some("a password")).fails(1, "it is wrong (unauthenticated)");
 }

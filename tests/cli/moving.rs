@@ -109,6 +109,10 @@ fn a_bad_file_changes_nothing() {
         fs::write(&file, content).unwrap();
         to.run(&["import", &file, "--as", "moved"]).fails(1, why);
     };
+    refused("Dear sirs,\n", "no file of an organization");
+    let backup = to.file("../to.backup");
+    to.run(&["backup", backup.to_str().unwrap(), "--json"]).succeeds();
+    to.run(&["import", backup.to_str().unwrap()]).fails(1, "a backup is for roadstead restore");
     refused(&text[..text.len() / 2], "not whole");
     refused(&text.replacen("Task 7", "Task 8", 1), "is not what was exported");
     // Made up with the hash that it has: a task whose team is not there.

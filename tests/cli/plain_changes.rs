@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::between::Between;
 use crate::client::Caller;
 use crate::desk::Desk;
-use crate::plain_files::{desk, fill, json_of};
+use crate::plain_files::{desk, fill, in_session, json_of};
 use crate::process::{Ended, run};
 
 /// The id of the only resource of a list, or of the one with this name.
@@ -108,6 +108,9 @@ fn files_that_move_a_protected_label_are_not_applied_by_who_may_not_move_it() {
     let told = applied["warnings"].to_string();
     assert!(told.contains("the label is moved when that is approved"), "{told}");
     assert_eq!(api.get("/agents/scribe").ok()["name"], "From files");
+    // Again: it still waits.
+    let again = in_session(&desk, &["apply", "org"]).stdout;
+    assert!(again.contains("nothing done; asked by 1 step for approval"), "{again}");
     let waiting = api.get("/registries/artifacts/label-changes?state=pending").items();
     assert_eq!((waiting.len(), &waiting[0]["label"]), (1, &json!("soon")));
 }

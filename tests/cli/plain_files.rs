@@ -332,7 +332,7 @@ fn what_the_server_would_refuse_is_found_before_the_first_step() {
         (
             "registries/main/prompts/p.md",
             "+++\nversion = \"1.0.0\"\n+++\n{{user-name}}\n",
-            "p@1.0.0",
+            "registries/main/prompts/p.md:4:1: ",
         ),
         (
             "registries/main/prompts/p.md",
@@ -376,7 +376,8 @@ fn a_registry_takes_a_session_which_plan_says_and_a_strange_text_is_warned_of() 
         let done = in_session(&desk, &[command, path]);
         assert_eq!(done.code, Some(0), "{done:?}");
         assert!(
-            done.stderr.contains("warning: prompt main/p@1.0.0: \\{{USER}} is the text"),
+            done.stderr
+                .contains("warning: registries/main/prompts/p.md:4:14: \\{{USER}} is the text"),
             "{done:?}"
         );
     }

@@ -109,6 +109,26 @@ fn a_version_of_the_front_matter_is_published_as_it_is() {
 }
 
 #[test]
+fn an_empty_file_is_refused_and_an_empty_text_is_warned_of() {
+    let desk = desk();
+    let file = desk.file("a.md", "\n");
+    let publish = ["prompt", "publish", "main/a", &file, "--bump", "minor"];
+    let check = ["prompt", "check", "main/a", &file];
+    desk.run(&publish).fails(2, "is empty; a prompt without a text");
+    desk.run(&check).fails(2, "is empty");
+    let piped = desk.command(&["prompt", "publish", "main/a", "-", "--bump", "patch"]);
+    run(piped, Some("")).fails(2, "stdin: is empty");
+
+    desk.file("a.md", "+++\n+++\n");
+    let checked = desk.run(&check);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(checked.stdout.contains("warning: ") && checked.stdout.contains("the text is empty"));
+    let published = desk.run(&publish);
+    assert_eq!(published.code, Some(0), "{published:?}");
+    assert!(published.stderr.contains("the text is empty"), "{published:?}");
+}
+
+#[test]
 fn every_problem_is_shown_at_its_line_and_column_of_the_file() {
     let desk = desk();
     let wrong = "+++\nmodel = \"m\"\n+++\nFine.\n{{ if x }}\nand {{ import \"nope\" }}\n";

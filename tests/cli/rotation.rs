@@ -50,7 +50,9 @@ fn the_key_is_replaced_offline_and_the_old_one_is_refused() {
     let file = place.file("secret.key");
     let old = fs::read(&file).unwrap();
     let rotated = place.run(&ROTATE);
-    assert_eq!(rotated.succeeds(), json!({"resealed": secrets, "toDo": null}));
+    let result = rotated.succeeds();
+    assert_eq!((&result["resealed"], &result["oldKeyFile"]), (&json!(secrets), &json!(null)));
+    assert!(result["toDo"].as_str().unwrap().contains("make a new backup"), "{result}");
     assert_eq!(rotated.stderr, "", "nothing is shown in a pipe");
     assert_sound(&place);
     let new = fs::read(&file).unwrap();
@@ -63,6 +65,54 @@ fn the_key_is_replaced_offline_and_the_old_one_is_refused() {
     fs::write(&file, new).unwrap();
     let serving = Serving::start(&place, &[]);
     assert_eq!(serving.caller(&key).get("/llm-providers").items().len(), 1);
+}
+
+#[test]
+fn the_old_key_is_kept_in_a_file_that_was_not_there_and_opens_backups_made_before() {
+    let (place, _) = Place::founded();
+    let backup = place.file("../before.backup");
+    place.run(&["backup", backup.to_str().unwrap(), "--json"]).succeeds();
+    let old = fs::read(place.file("secret.key")).unwrap();
+    let file = place.file("../old.key");
+    fs::write(&file, "mine").unwrap();
+    let rotate = ["secrets", "rotate", "--keep-old-key", file.to_str().unwrap()];
+    place.run(&rotate).fails(2, "exists; choose another name");
+    assert_eq!(fs::read(place.file("secret.key")).unwrap(), old, "nothing has changed");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+    let inside = place.file("old.key");
+    place
+        .run(&["secrets", "rotate", "--keep-old-key", inside.to_str().unwrap()])
+        .fails(2, "is in the data directory");
+    fs::remove_file(&file).unwrap();
+
+    let rotated = place.run(&rotate);
+    assert_eq!(rotated.code, Some(0), "{rotated:?}");
+    assert!(rotated.stderr.contains("All sessions end"), "{rotated:?}");
+    assert!(rotated.stdout.contains("old.key") && rotated.stdout.contains("signs in again"));
+    assert_eq!(fs::read(&file).unwrap(), old);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let restore = ["restore", backup.to_str().unwrap(), "--without-erasures", "--json"];
+    let with_key = ["--secret-key-file", file.to_str().unwrap()];
+    Place::new().run(&[&restore[..], &with_key].concat()).succeeds();
+    let help = place.run(&["secrets", "rotate", "--help"]).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("is destroyed") && help.contains("All sessions end"), "{help}");
+}
+
+#[test]
+fn sessions_that_a_new_key_has_ended_are_not_listed() {
+    let (place, key) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let api = serving.caller(&key).with_fields(&[]);
+    let ada = json!({"email": "ada@acme.test", "password": PASSWORD});
+    let sign_in = || {
+        let session = api.post("/auth/sign-in", ada.clone()).ok();
+        api.with_bearer(session["token"].as_str().unwrap())
+    };
+    let before = [sign_in(), sign_in()];
+    place.run(&ROTATE).succeeds();
+    before[0].get("/auth/sessions").refused(401, "unauthenticated");
+    assert_eq!(sign_in().get("/auth/sessions").items().len(), 1);
 }
 
 #[test]

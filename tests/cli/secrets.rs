@@ -225,8 +225,8 @@ const OF_PROVIDER: [&str; 4] = [
     "POST /auth/links",
 ];
 
-/// A route with a field that sounds like a secret and is a number: `maxTokens`.
-const COUNTED: &str = "POST /prompts/{promptName}/try";
+/// A field that sounds like a secret and is a number.
+const COUNTED: &str = "maxtokens";
 
 /// Parts of the names of fields that hold secrets.
 const SECRETIVE: [&str; 5] = ["secret", "password", "apikey", "credentials", "token"];
@@ -255,7 +255,7 @@ fn every_secret_of_the_api_is_covered() {
         .filter(|(step, ..)| *step != Plain)
         .map(|(_, method, path, _)| format!("{method} {path}"))
         .chain(BEFORE.map(String::from))
-        .chain([DERIVED.into(), COUNTED.into()])
+        .chain([DERIVED.into()])
         .chain(OF_PROVIDER.map(String::from))
         .collect();
     let routes = resources::routes();
@@ -268,7 +268,7 @@ fn every_secret_of_the_api_is_covered() {
             || route.operation.may_show_secret
             || names.iter().any(|name| {
                 let name = name.to_lowercase();
-                SECRETIVE.iter().any(|part| name.contains(part))
+                name != COUNTED && SECRETIVE.iter().any(|part| name.contains(part))
             })
     };
     let all: BTreeSet<String> = routes

@@ -60,6 +60,20 @@ fn the_address_is_printed_as_text_too() {
     assert!(line.starts_with("Roadstead") && line.contains("http://127.0.0.1:"), "{line}");
 }
 
+#[test]
+fn a_second_server_of_a_directory_is_told_of_the_first() {
+    let (place, _) = Place::founded();
+    let serving = Serving::start(&place, &[]);
+    let listen = serving.address.to_string();
+    let second = place.run(&["serve", "--listen", &listen]);
+    second.fails(1, "cannot listen on");
+    second.fails(1, "a server runs already over ");
+    let elsewhere = Place::new();
+    let other = elsewhere.run(&["serve", "--listen", &listen]);
+    other.fails(1, "choose another --listen");
+    assert!(!other.stderr.contains("runs already"), "{other:?}");
+}
+
 /// What a server prints that is not set up and listens on all addresses.
 fn printed_of_all_addresses(more: &[&str]) -> Vec<String> {
     use std::io::{BufRead as _, BufReader};

@@ -157,7 +157,7 @@ fn runs_cost_by_the_prices_of_models_and_what_they_used_is_shown() {
     let price = desk.json(&[&set[..], &["--cached", "0.5"]].concat());
     assert_eq!((&price["model"], &price["cachedUsd"]), (&json!("a/b"), &json!(0.5)));
     assert_eq!(desk.json(&set)["cachedUsd"], Value::Null);
-    desk.run(&["prices", "set", "a/b", "--input=-1", "--output", "10"]).fails(1, "inputUsd");
+    desk.run(&["prices", "set", "a/b", "--input", "-1", "--output", "10"]).fails(1, "inputUsd");
     let listed = desk.run(&["prices", "list"]).stdout;
     assert!(listed.contains("INPUT  CACHED  OUTPUT  MODEL"), "{listed}");
     let used = json!([{"model": "a/b", "input": 1_000_000, "output": 100_000}]);
@@ -290,6 +290,11 @@ const DEPLOY: [&str; 10] = [
 #[test]
 fn a_deployment_is_previewed_made_and_waited_for() {
     let desk = deployable(false);
+    let unknown = [&["deploy", "scribe", "nobody"][..], &DEPLOY[2..]].concat();
+    desk.run(&unknown).fails(1, ": \"nobody\" (not_found)");
+    let nowhere = [&DEPLOY[..5], &["nowhere"], &DEPLOY[6..]].concat();
+    desk.run(&nowhere).fails(1, ": \"nowhere\" (not_found)");
+    desk.run(&DEPLOY[..8]).fails(1, "agentVariables is --set NAME=VALUE here");
     let preview = desk.json(&[&DEPLOY[..], &["--preview"]].concat());
     let hash = preview["planHash"].as_str().unwrap();
     let shown = desk.run(&[&DEPLOY[..], &["--preview"]].concat()).stdout;

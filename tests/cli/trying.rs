@@ -53,6 +53,14 @@ fn the_answer_is_printed_and_what_it_took_beside_it() {
     let input = &inputs()[0];
     assert_eq!((&input["variables"], &input["message"]), (&json!({"NAME": "Ada"}), &json!("Go")));
     model.next();
+    desk.run(&["prompt", "try", "main/hello", "--input", "first"]);
+    assert_eq!(model.next().json()["messages"], expected);
+    desk.run(&["prompt", "try", "main/hello", "--input", "first", "--set", "NAME=Ben"]);
+    let changed = model.next().json();
+    assert_eq!(changed["messages"][0]["content"], "Greet Ben.");
+    assert_eq!(changed["messages"][1]["content"], "Go");
+    desk.run(&["prompt", "try", "main/hello", "--input", "second"])
+        .fails(1, "there is no input of this prompt called \"second\"; there is: first");
 
     let file = desk.file("other.md", "Be brief, {{NAME}}.\n");
     let json = desk.json(&["prompt", "try", "main/hello", "--file", &file, "--provider", "Ours"]);

@@ -79,6 +79,8 @@ fn a_wake_whose_command_fails_comes_back() {
     // It is leased, and comes back when the lease ends: nobody has acknowledged it.
     let nothing = [&wakes[..], &["--once", "--exec", "true"]].concat();
     assert_eq!(desk.json(&nothing)["done"], 0);
+    let shown = desk.run(&wakes).stdout;
+    assert!(shown.contains("waits again when its lease of 60 seconds ends"), "{shown}");
     let wake = lines(&got)[0]["id"].clone();
     let ack = format!("/teams/{team}/agents/{scribe}/wakes/ack");
     let acknowledged = desk.api().post(&ack, json!({"wakeIds": [wake]})).ok();

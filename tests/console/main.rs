@@ -18,6 +18,7 @@ mod approving;
 mod crawl;
 mod editing;
 mod changes;
+mod choosing;
 mod comparing;
 mod completing;
 mod day;

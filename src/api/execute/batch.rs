@@ -20,7 +20,7 @@ const ITEMS_AT_ONCE: usize = 4;
 const CALLS_OF_ITEM: usize = 2;
 
 /// How long after the deadline a turn is waited for to keep what was answered until then.
-const LAST_TURN: Duration = Duration::from_secs(10);
+const LAST_TURN: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// Pause before what was answered is kept, if the server had too much to do for it.
 const BUSY_PAUSE: Duration = Duration::from_millis(500);
@@ -32,6 +32,7 @@ pub struct RunningBatch {
     end: BatchEnd,
     /// Why nothing further is asked, if the server has too much to do.
     refusal: Option<Error>,
+    /// Whether anything was done, or a call was made, which has cost something.
     has_any: bool,
 }
 
@@ -52,6 +53,8 @@ struct Asked {
     item: Option<Vec<u8>>,
     /// Whether its calls were cut off.
     is_late: bool,
+    /// Whether any call of it was made.
+    is_paid: bool,
 }
 
 impl RunningBatch {
@@ -65,7 +68,7 @@ impl RunningBatch {
     /// too much to do for one, those under way are still done, and none is begun.
     ///
     /// # Errors
-    /// Why the rest is not asked about; 503 if the server had too much to do for any.
+    /// Why the rest is not asked about; 503 if the server had too much to do for any, and called nobody.
     pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             self.begin();
@@ -74,12 +77,12 @@ impl RunningBatch {
                 return refusal.map_or(Ok(None), Err);
             };
             match done.map_err(Error::internal)? {
-                Ok(Asked { item, is_late }) => {
+                Ok(Asked { item, is_late, is_paid }) => {
+                    self.has_any |= is_paid || item.is_some();
                     if is_late && self.end == BatchEnd::Whole {
                         self.end = BatchEnd::Late;
                     }
                     if item.is_some() {
-                        self.has_any = true;
                         return Ok(item);
                     }
                 }
@@ -122,15 +125,15 @@ impl Asking {
     async fn item(self, item: usize) -> Result<Asked> {
         let mut known = Arc::new(KnownResults::default());
         for _ in 0..MAX_ROUNDS {
-            let until =
-                if known.heard.is_empty() { self.deadline } else { self.deadline + LAST_TURN };
+            let is_paid = !known.heard.is_empty();
+            let until = if is_paid { self.deadline + LAST_TURN } else { self.deadline };
             let Ok(run) = timeout_at(until, self.run_once_paid(item, &known)).await else {
-                return Ok(Asked { item: None, is_late: true });
+                return Ok(Asked { item: None, is_late: true, is_paid });
             };
             let (done, calls) = run?;
             if calls.is_empty() {
                 let item = Some(done.ok_or_else(too_many_rounds)?);
-                return Ok(Asked { item, is_late: known.is_late });
+                return Ok(Asked { item, is_late: known.is_late, is_paid });
             }
             let (tags, calls): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
             let results = self.outside.send_all(calls, CALLS_OF_ITEM, self.deadline).await;

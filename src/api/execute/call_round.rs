@@ -166,8 +166,9 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
-            let bodies: usize = asked.calls.iter().map(|(_, call)| call.body.len()).sum();
-            let held = bodies + self.known.bytes();
+            // Nothing once calls were made: those are paid, and a refusal would lose what they answered.
+            let bodies = asked.calls.iter().map(|(_, call)| call.body.len());
+            let held: usize = if self.known.heard.is_empty() { bodies.sum() } else { 0 };
             let _slot = self.executor.call_slots.enter(from.into(), held).await?;
             let total = asked.within.map_or(self.total, |within| within.min(self.total));
             let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + total);

@@ -46,6 +46,15 @@ impl ExportFile {
     /// If it is no whole export, or of another format.
     pub fn open(path: &Path) -> Result<Self, Problem> {
         let mut lines = Lines::of(File::open(path)?);
+        // Before a line of something else is looked for.
+        let begin = lines.file.fill_buf()?;
+        if !begin.is_empty() && !begin.starts_with(b"{\"") {
+            return Err(Problem(
+                "this is no file of an organization, as roadstead export writes it; a backup is for \
+                 roadstead restore"
+                    .into(),
+            ));
+        }
         let header: Header = lines.parsed()?.ok_or_else(|| Problem("the file is empty".into()))?;
         check_format(&header)?;
         let mut members = Vec::new();

@@ -14,7 +14,7 @@ use super::listed::Listed;
 use super::refusal::Refusal;
 pub use crate::base::segment;
 use crate::cli::failure::Failure;
-use crate::outside::{BodyLimit, Call, KeptConnections, Limits, Method, Outside, Response};
+use crate::outside::{self, BodyLimit, Call, KeptConnections, Limits, Method, Outside, Response};
 use crate::store::Clock;
 
 /// Longer than the longest long poll, and than a request with a judge.
@@ -373,13 +373,27 @@ impl Api {
             },
         };
         let answer = self.connections.send(call).await;
-        let answer = answer.map_err(|failure| Refusal::Unanswered(failure.to_string()))?;
+        let answer = answer.map_err(|failure| unanswered(&failure, &self.base))?;
         if !answer.is_success() {
             let after = answer.header("retry-after").and_then(|secs| secs.parse().ok());
-            return Err(Refusal::of_body(answer.status, &answer.body, after));
+            return Err(Refusal::of_body(answer.status, &answer.body, after, sent.body));
         }
         Ok((json(&answer)?, answer.header("etag").map(str::to_string)))
     }
+}
+
+/// Why the server at `base` has not answered, and what to do about it.
+fn unanswered(failure: &outside::Failure, base: &str) -> Refusal {
+    let what_to_do = match failure {
+        outside::Failure::Connect { .. } => format!(
+            " ({base}); start the server there with roadstead serve, or name another with --url"
+        ),
+        outside::Failure::Tls { .. } => {
+            "; give its authority, or a certificate that it made itself, with --ca-file".into()
+        }
+        _ => String::new(),
+    };
+    Refusal::Unanswered(format!("{failure}{what_to_do}"))
 }
 
 /// The result of a removal: what is gone already is no failure.
@@ -391,7 +405,8 @@ fn unless_gone<T>(removed: Result<T, Refusal>) -> Result<(), Refusal> {
 }
 
 fn json(answer: &Response) -> Result<Value, Refusal> {
-    serde_json::from_slice(&answer.body).map_err(|_| Refusal::of_body(answer.status, &[], None))
+    serde_json::from_slice(&answer.body)
+        .map_err(|_| Refusal::of_body(answer.status, &[], None, None))
 }
 
 /// Returns the organizations of a credential (`GET /whoami`).

@@ -105,7 +105,7 @@ mod tests {
     fn the_pause_grows_when_asked_and_the_wait_ends_when_it_is_decided() {
         let refusal = |status, code: &str| {
             let body = json!({"message": "m", "code": code}).to_string();
-            Refusal::of_body(status, body.as_bytes(), None)
+            Refusal::of_body(status, body.as_bytes(), None, None)
         };
         let next = |status, code| next_pause(&refusal(status, code), 5, false);
         assert_eq!(next(400, "authorization_pending"), Some(5));

@@ -40,12 +40,13 @@ impl Api {
             body: body.to_string().into_bytes(),
             limits: Limits { total, answer: BodyLimit::UpTo(MAX_BYTES), https_only: false },
         };
-        self.block_on(self.read_events(call, each))
+        self.block_on(self.read_events(call, body, each))
     }
 
     async fn read_events(
         &self,
         call: Call,
+        sent: &Value,
         mut each: impl FnMut(&str, &Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let broken = |why: String| Failure::from(Refusal::Unanswered(why));
@@ -69,7 +70,7 @@ impl Api {
             return Err(broken("the answer broke off".into()));
         }
         let after = answer.head.header("retry-after").and_then(|secs| secs.parse().ok());
-        Err(Refusal::of_body(answer.head.status, &read, after).into())
+        Err(Refusal::of_body(answer.head.status, &read, after, Some(sent)).into())
     }
 }
 
@@ -96,7 +97,7 @@ fn take(
         "done" => Ok(Some(data)),
         "error" => {
             // As if it had been the answer; what fails meanwhile has no status of its own.
-            Err(Refusal::of_body(502, data.to_string().as_bytes(), None).into())
+            Err(Refusal::of_body(502, data.to_string().as_bytes(), None, None).into())
         }
         name => each(name, &data).map(|()| None),
     }

@@ -20,8 +20,9 @@ use crate::outside::Method;
     after_help = "Keeps the API key of --key or ROADSTEAD_API_KEY. Without one, in a terminal, it \
                         shows a code, which you enter in a browser where you are signed in; with \
                         --email it signs in with a password. Both begin a session, which lasts at \
-                        most 12 hours, may do what no key may, and ends with roadstead logout. The profile \
-                        becomes the current one.\n\n\
+                        most 12 hours, may do what no key may, and ends with roadstead logout.\n\n\
+                        The profile becomes the CURRENT one: later commands that name none use it. \
+                        Another one is taken back with roadstead profiles use NAME.\n\n\
                         Profiles are in roadstead/profiles.json below XDG_CONFIG_HOME or ~/.config, \
                         readable by you only.\n\n\
                         Example: roadstead login --url https://agents.example.com"
@@ -58,13 +59,21 @@ impl Login {
             _ => self.key_or_browser(&url)?,
         };
         let api = self.client.client(&url, credential.clone(), None)?;
+        let before = profiles.current.clone().filter(|before| *before != name);
         let kept = self.keep(&api, &mut profiles, &name, &url, credential.clone());
         if kept.is_err() && !credential.starts_with(KEY_PREFIX) {
             // Nobody has its token any more. Why it was not kept is what there is to say.
             let _ = api.send(Method::Post, "/auth/sign-out", &json!({}));
         }
-        let who = kept?;
-        let text = format!("{}\nprofile: {name}", whoami::text(&who));
+        let mut who = kept?;
+        who["profileBefore"] = json!(before);
+        let mut text = format!(
+            "{}\nprofile: {name}, the current one now: commands without --profile use it",
+            whoami::text(&who)
+        );
+        if let Some(before) = before {
+            text.push_str(&format!("\nback to {before}: roadstead profiles use {before}"));
+        }
         output::print(self.client.json, &who, text)
     }
 

@@ -83,15 +83,15 @@ struct Set {
     model: String,
 
     /// US dollars for a million input tokens
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     input: f64,
 
     /// US dollars for a million output tokens
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     output: f64,
 
     /// US dollars for a million input tokens that came from a cache; as for others if absent
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     cached: Option<f64>,
 
     #[command(flatten)]

@@ -84,10 +84,17 @@ impl PromptFile {
     /// Reads a file, or stdin for `-`.
     ///
     /// # Errors
-    /// Usage, with line and column where the file is wrong.
+    /// Usage, with line and column where the file is wrong, or if there is nothing in it: a pipeline may have
+    /// lost what was.
     pub fn read(path: &str) -> Result<Self, Failure> {
         let text = text_file::read(path, MAX_FILE_BYTES)?;
         let shown = if path == "-" { "stdin" } else { path };
+        if text.trim().is_empty() {
+            return Err(Failure::Usage(format!(
+                "{shown}: is empty; a prompt without a text is a file with a front matter alone, two \
+                 lines of {FENCE}"
+            )));
+        }
         PromptFile::parse(shown, &text).map_err(|problem| Failure::Usage(problem.to_string()))
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::table::one_line;
+use super::table::{cell, one_line};
 use crate::cli::failure::Failure;
 
 /// Why a request has no result.
@@ -21,6 +21,8 @@ pub struct Problem {
     /// The stable word for programs.
     pub code: String,
     pub message: String,
+    /// What the request says at the place that it is about, if it names something.
+    pub named: Option<String>,
     /// Path and message of each problem of an invalid request.
     pub issues: Vec<(String, String)>,
     /// Seconds after which to try again, if the server says so.
@@ -30,8 +32,13 @@ pub struct Problem {
 }
 
 impl Refusal {
-    /// Reads the body of an error.
-    pub fn of_body(status: u16, body: &[u8], retry_after: Option<u64>) -> Self {
+    /// Reads the body of an error, of a request that sent this body.
+    pub fn of_body(
+        status: u16,
+        body: &[u8],
+        retry_after: Option<u64>,
+        sent: Option<&Value>,
+    ) -> Self {
         let value: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &Value| value.as_str().map(str::to_string);
         let (Some(message), Some(code)) = (text(&value["message"]), text(&value["code"])) else {
@@ -43,7 +50,10 @@ impl Refusal {
             .flatten()
             .filter_map(|issue| Some((text(&issue["path"])?, text(&issue["message"])?)));
         let (issues, challenge) = (issues.collect(), text(&value["challenge"]));
-        Refusal::Answered(Problem { status, code, message, issues, retry_after, challenge })
+        // Of other errors it could be a password.
+        let path = value["path"].as_str().filter(|_| status == 404);
+        let named = path.zip(sent).and_then(|(path, sent)| at_path(sent, path));
+        Refusal::Answered(Problem { status, code, message, named, issues, retry_after, challenge })
     }
 
     /// The error that the server answered, if it is one with this code.
@@ -66,6 +76,23 @@ impl Refusal {
             Refusal::Unanswered(_) => true,
         }
     }
+}
+
+/// The text at a path of a body: `agentIds[1]`.
+fn at_path(body: &Value, path: &str) -> Option<String> {
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    let value = body.pointer(&pointer).filter(|value| value.is_string() || value.is_number());
+    value.map(cell)
+}
+
+/// What the commands call fields of the API that messages name.
+const FLAGS: [(&str, &str); 2] =
+    [("agentVariables.", "--set NAME=VALUE"), ("llmProviderId", "--provider")];
+
+/// Says which flags fields are that a message names.
+fn flags(message: &str) -> String {
+    let named = FLAGS.iter().filter(|(field, _)| message.contains(field));
+    named.map(|(field, flag)| format!("\n{} is {flag} here", field.trim_end_matches('.'))).collect()
 }
 
 /// Says what answers where no Roadstead does.
@@ -101,7 +128,12 @@ impl From<Refusal> for Failure {
         let is_said = |line: &String| line.trim_start() == message;
         let lines = problem.issues.iter().map(issue_line);
         let issues: String = lines.filter(|line| !is_said(line)).collect();
-        Failure::Failed(format!("{message} ({}){issues}{hint}", one_line(&problem.code)))
+        let flags = flags(&format!("{message}{issues}"));
+        let is_named = |named: &&String| !message.contains(named.as_str());
+        let named = problem.named.as_ref().filter(is_named);
+        let named = named.map_or(String::new(), |named| format!(": {:?}", one_line(named)));
+        let code = one_line(&problem.code);
+        Failure::Failed(format!("{message}{named} ({code}){issues}{flags}{hint}"))
     }
 }
 
@@ -120,8 +152,9 @@ mod tests {
 
     use super::*;
 
-    fn text(body: &Value) -> String {
-        let refusal = Refusal::of_body(400, body.to_string().as_bytes(), None);
+    fn text(status: u16, body: &Value) -> String {
+        let sent = json!({"agentIds": ["a", "nobody"], "agentVariables": {"X": ""}});
+        let refusal = Refusal::of_body(status, body.to_string().as_bytes(), None, Some(&sent));
         let (Failure::Failed(text) | Failure::Usage(text)) = refusal.into();
         text
     }
@@ -131,11 +164,37 @@ mod tests {
         let issue = |path: &str, message: &str| json!({"path": path, "message": message});
         let one = json!({"message": "status must be open or done", "code": "invalid_request",
             "issues": [issue("status", "must be open or done")]});
-        assert_eq!(text(&one), "status must be open or done (invalid_request)");
+        assert_eq!(text(400, &one), "status must be open or done (invalid_request)");
         let two = json!({"message": "the request has 2 problems; see issues",
             "code": "invalid_request", "issues": [issue("a", "is required"), issue("", "is odd")]});
         let expected =
             "the request has 2 problems; see issues (invalid_request)\n  a is required\n  is odd";
-        assert_eq!(text(&two), expected);
+        assert_eq!(text(400, &two), expected);
+    }
+
+    #[test]
+    fn what_there_is_not_is_named_as_it_was_asked_for() {
+        let missing = |path: &str| {
+            let message = "there is no such agent";
+            json!({"message": message, "code": "not_found", "path": path})
+        };
+        assert_eq!(
+            text(404, &missing("agentIds[1]")),
+            "there is no such agent: \"nobody\" (not_found)"
+        );
+        assert_eq!(text(401, &missing("agentIds[1]")), "there is no such agent (not_found)");
+        for elsewhere in ["agentIds", "agentIds[2]", "orgSlug"] {
+            assert_eq!(text(404, &missing(elsewhere)), "there is no such agent (not_found)");
+        }
+    }
+
+    #[test]
+    fn fields_of_the_api_have_their_flags_beside_them() {
+        let said =
+            text(400, &json!({"message": "agentVariables.X must have a value", "code": "a"}));
+        assert_eq!(
+            said,
+            "agentVariables.X must have a value (a)\nagentVariables is --set NAME=VALUE here"
+        );
     }
 }

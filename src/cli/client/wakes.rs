@@ -34,6 +34,10 @@ const WAIT_SECS: &str = "60";
 /// commonly gives it 90 seconds for everything.
 const LAST_ACK: Duration = Duration::from_secs(10);
 
+/// What is said where no wake is shown: whether one is leased is not known here.
+const NONE_WAIT: &str = "no wakes wait; one that was handed out, and not acknowledged, waits again when its \
+                         lease of 60 seconds ends";
+
 /// Run a command for each wake of an agent, or show the wakes that wait
 #[derive(Args)]
 #[command(after_help = "The command runs in a shell, with the wake as JSON on its stdin and \
@@ -128,7 +132,7 @@ impl Wakes {
         let wakes = api.list_in_org(&self.path(api)?, &[("peek", Some("true"))])?;
         let listed = Listed::whole(wakes);
         let head = ["SINCE (UTC)", "REASON", "ATTEMPTS", "TASK"];
-        listed.show(self.client.json, head, "no wakes", |wake| {
+        listed.show(self.client.json, head, NONE_WAIT, |wake| {
             let [reason, attempts, task] = cells(wake, ["reason", "attempts", "taskId"]);
             [time(&wake["createdAt"]), reason, attempts, task]
         })

@@ -8,7 +8,7 @@ const SAVED = ["source", "metadata", "version"];
 function names() {
   return [...form.elements].filter((field) => field.name && !field.name.startsWith("_")
     && field.type !== "hidden" && field.type !== "password" && field.tagName !== "BUTTON"
-    && !("view" in field.dataset));
+    && !field.closest("[data-view]"));
 }
 
 function values() {

@@ -1,17 +1,21 @@
 //! `/o/{org}/settings/access`: why a member or a key may do something, or may not.
 
 use askama::Template;
+use hyper::StatusCode;
 use serde::Deserialize;
 
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::{LISTED, between};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
-use crate::console::roster::{self, Member, Thing};
-use crate::console::strict::Nullable;
+use crate::console::roster;
+use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -41,14 +45,17 @@ const ACTIONS: [(&str, &str); 18] = [
     ("access_grant.create", "Grant access"),
 ];
 
+/// The field for who is asked about.
+const WHO: Chooser = Chooser::one("who", Kind::Subject);
+
 #[derive(Template)]
 #[template(path = "access.html")]
 struct AccessPage {
     frame: Frame,
     base: String,
-    subjects: Vec<(String, String)>,
+    who: Field,
     actions: &'static [(&'static str, &'static str)],
-    things: Vec<(String, String)>,
+    thing: Field,
     asked: Asked,
     answer: Option<Explanation>,
     refusal: String,
@@ -60,6 +67,13 @@ struct Asked {
     action: String,
     resource: String,
     label: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Person {
+    user_id: String,
+    name: String,
 }
 
 #[derive(Deserialize)]
@@ -92,45 +106,59 @@ impl Rule {
 
 async fn show(visit: &Visit) -> Result<Reply> {
     visit.require(Method::Get, "/access/explain")?;
-    let members = roster::members(&visit.api).await?;
-    let keys: Vec<Key> = visit.api.items("/api-keys", &[]).await?;
-    let people = members.into_iter().filter(|member| !member.is_service());
-    let mut subjects: Vec<_> =
-        people.map(|Member { user_id, name, .. }| (format!("user:{user_id}"), name)).collect();
-    subjects.extend(
-        keys.into_iter().map(|Key { id, name }| (format!("key:{id}"), format!("{name} (key)"))),
-    );
-    let things = roster::things(&visit.api).await?;
-    let mut choices = vec![(String::new(), "Nothing in particular".to_string())];
-    choices.extend(things.iter().map(|thing| (thing.key(), Thing::label(thing))));
+    let thing = roster::thing(visit, "In or to", Some("Nothing in particular"), |_| true).await?;
+    let (who, thing) = (who(visit).await?, thing.preset(visit.query.get("resource")));
     let asked = Asked {
-        who: visit.query.get("who").into(),
+        who: visit.query.get("who").trim().into(),
         action: visit.query.get("action").into(),
-        resource: visit.query.get("resource").into(),
+        resource: visit.query.get("resource").trim().into(),
         label: visit.query.get("label").trim().into(),
     };
-    let (answer, refusal) = match explain(visit, &asked).await {
-        Ok(answer) => (answer, String::new()),
-        Err(error) => (None, why(visit, error)?),
+    let frame = visit.frame("Explain access").tabs(&roster::tabs(visit));
+    let (answer, error) = match explain(visit, &asked).await {
+        Ok(answer) => (answer, None),
+        Err(error) => (None, visit.failed(error)?),
     };
+    let frame = frame.failed(error.as_ref()).rename("userId", "who").rename("keyId", "who");
+    let frame = frame.rename("resourceType", "resource").rename("resourceId", "resource");
+    let frame = frame.picking(visit, &[&who, &thing]).await?;
     let page = AccessPage {
-        frame: visit.frame("Explain access").tabs(&roster::tabs(visit)),
+        // The page says why there is no answer.
+        frame: Frame { status: StatusCode::OK, ..frame },
         base: visit.in_org("/settings"),
-        subjects,
+        who,
         actions: &ACTIONS,
-        things: choices,
+        thing,
         asked,
         answer,
-        refusal,
+        refusal: error.as_ref().map(why).unwrap_or_default(),
     };
     render(page.frame.status, &page)
 }
 
-fn why(visit: &Visit, error: Error) -> Result<String> {
-    Ok(visit.failed(error)?.map_or_else(String::new, |error| {
-        let issue = error.issues().first().map(|issue| format!("{} {}", issue.path, issue.message));
-        sentence(&issue.unwrap_or_else(|| error.message().into()))
-    }))
+fn why(error: &Error) -> String {
+    let issue = error.issues().first().map(|issue| format!("{} {}", issue.path, issue.message));
+    sentence(&issue.unwrap_or_else(|| error.message().into()))
+}
+
+/// The choice between people and keys.
+async fn who(visit: &Visit) -> Result<Field> {
+    let people: List<Person> =
+        visit.api.get("/organizations/members", &[("kind", "person"), ("limit", LISTED)]).await?;
+    let keys: List<Key> = visit.api.get("/api-keys", &[("limit", LISTED)]).await?;
+    let are_many = people.next_cursor.is_some() || keys.next_cursor.is_some();
+    let people = people.items.into_iter().map(|one| (format!("user:{}", one.user_id), one.name));
+    let keys = keys.items.into_iter();
+    let keys = keys.map(|Key { id, name }| (format!("key:{id}"), format!("{name} (key)")));
+    let all: Vec<_> = people.chain(keys).collect();
+    let field = if are_many { Field::choose("Who", WHO) } else { between("Who", WHO, None, all) };
+    Ok(field.preset(visit.query.get(WHO.name)))
+}
+
+/// The kind and the id of what was chosen in a field.
+fn parts<'a>(field: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
+    let none = || Error::invalid_at(field, "must be one of those that are offered");
+    text.split_once(':').ok_or_else(none)
 }
 
 async fn explain(visit: &Visit, asked: &Asked) -> Result<Option<Explanation>> {
@@ -138,12 +166,11 @@ async fn explain(visit: &Visit, asked: &Asked) -> Result<Option<Explanation>> {
     if who.is_empty() || action.is_empty() {
         return Ok(None);
     }
-    let mut query = vec![("action", action.as_str())];
-    query.extend(who.split_once(':').map(|(kind, id)| match kind {
-        "key" => ("keyId", id),
-        _ => ("userId", id),
-    }));
-    if let Some((kind, id)) = resource.split_once(':') {
+    let (kind, id) = parts("who", who)?;
+    let of = if kind == "key" { "keyId" } else { "userId" };
+    let mut query = vec![("action", action.as_str()), (of, id)];
+    if !resource.is_empty() {
+        let (kind, id) = parts("resource", resource)?;
         query.extend([("resourceType", kind), ("resourceId", id)]);
     }
     if !label.is_empty() {

@@ -4,8 +4,9 @@ use askama::Template;
 use serde::Deserialize;
 
 use super::board;
-use crate::base::{Result, Time};
+use crate::base::{Error, Result, Time};
 use crate::console::api::Api;
+use crate::console::field::Field;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::People;
@@ -51,7 +52,8 @@ struct ActivityPage {
     place: TeamPlace,
     activity: Activity,
     crew: Crew,
-    kinds: &'static [(&'static str, &'static str)],
+    kinds: Vec<(&'static str, &'static str)>,
+    agent: Field,
     is_filtered: bool,
 }
 
@@ -188,18 +190,24 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let crew = Crew::read(&visit.api, &place).await?;
     // What the form does not offer is not asked for, and not shown as chosen.
     let kind = visit.query.some("kind").filter(|kind| KINDS.iter().any(|(known, _)| known == kind));
-    let agent = visit.query.some("agentId").filter(|id| crew.find(id).is_some());
+    let typed = visit.query.some("agentId").map(|word| crew.meant(word));
+    let agent = typed.filter(|id| crew.find(id).is_some());
+    let field = crew.field("agentId", Some("Any")).holding(typed.unwrap_or_default());
+    let is_unknown = field.chooser().is_some() && typed.is_some() && agent.is_none();
+    let error = is_unknown.then(|| Error::invalid_at("agentId", "must be an agent of this team"));
     let filters = [("kind", kind), ("agentId", agent)];
     let mut query: Vec<_> =
         filters.iter().filter_map(|(name, value)| Some((*name, (*value)?))).collect();
     let is_filtered = !query.is_empty();
     query.extend(visit.cursor());
+    let frame = place.crumbs(visit, visit.frame("Activity")).live().failed(error.as_ref());
     let page = ActivityPage {
-        frame: place.crumbs(visit, visit.frame("Activity")).live(),
+        frame: frame.picking(visit, &[&field]).await?,
         activity: Activity::read(&visit.api, &place, &query).await?,
         crew,
         place,
-        kinds: KINDS,
+        kinds: [("", "Anything")].into_iter().chain(KINDS.iter().copied()).collect(),
+        agent: field,
         is_filtered,
     };
     render(page.frame.status, &page)

@@ -7,11 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::agent::{api_path, page_path};
-use super::agents::{Agent, Fleets, ToolRef};
+use super::agents::{Agent, ToolRef};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::pick;
 use crate::console::conflict::Edited;
 use crate::console::field::{Field, words};
 use crate::console::flash::Flash;
@@ -31,12 +32,16 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(save(visit))),
 ];
 
+const FLEET: Chooser = Chooser::one("fleetId", Kind::Fleet);
 const REGISTRY: Chooser = Chooser::one("draft.registryRef", Kind::Registry);
 const PROMPT: Chooser = Chooser::one("draft.promptName", Kind::Prompt).from(REGISTRY.name, "");
 const VERSION: Chooser =
     Chooser::one("draft.promptVersion", Kind::Version).from(REGISTRY.name, PROMPT.name);
 
 const OTHER_TOOLS: Chooser = Chooser::one("otherTools", Kind::Tool).many();
+
+/// What an agent has that is in no fleet.
+const NO_FLEET: &str = "No fleet";
 
 /// So many tools can be ticked.
 const TOOLS: &str = "100";
@@ -63,7 +68,7 @@ async fn new(visit: &Visit) -> Result<FormPage> {
             "By which programs refer to it: lower-case letters, digits and hyphens. It never changes.",
         ),
         Field::text("description", "Description").optional(),
-        Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
+        pick(visit, "Fleet", FLEET, Some(NO_FLEET)).await?,
         tags::field(),
     ];
     Ok(Form::create("/agents", fields, "Create agent")
@@ -76,7 +81,7 @@ async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
     let mut fields = vec![
         Field::text("name", "Name"),
         Field::text("description", "Description").optional(),
-        Field::select("fleetId", "Fleet", Fleets::read(&visit.api).await?.choices("No fleet")),
+        pick(visit, "Fleet", FLEET, Some(NO_FLEET)).await?,
         tags::field(),
         Field::choose("Registry", REGISTRY).optional().hint("Such as acme/main."),
         Field::choose("Prompt", PROMPT).optional(),

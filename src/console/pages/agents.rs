@@ -139,12 +139,6 @@ impl Fleets {
     pub fn name<'a>(&'a self, id: &str) -> &'a str {
         self.0.get(id).map_or("a fleet", String::as_str)
     }
-
-    /// The choices of a form's field: the first, and each fleet.
-    pub fn choices(&self, first: &str) -> Vec<(String, String)> {
-        let fleets = self.0.iter().map(|(id, name)| (id.clone(), name.clone()));
-        [(String::new(), first.to_string())].into_iter().chain(fleets).collect()
-    }
 }
 
 /// Class, icon and word of a status.

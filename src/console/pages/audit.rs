@@ -8,7 +8,10 @@ use serde::Deserialize;
 use super::channels::tabs;
 use crate::api::audit::{actions, kinds, noun};
 use crate::api::{Method, Route};
-use crate::base::{Error, Result, Time};
+use crate::base::{Email, Error, Id, Result, Time};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::{LISTED, between, looked_for};
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -24,13 +27,16 @@ pub const PAGES: &[Page] =
 /// The filters: parameters of the route, and of the page.
 const FILTERS: [&str; 6] = ["actor", "action", "resourceType", "resourceId", "from", "to"];
 
+/// The field for who has acted.
+const ACTOR: Chooser = Chooser::one("actor", Kind::Member);
+
 #[derive(Template)]
 #[template(path = "audit.html")]
 struct Audit {
     frame: Frame,
     entries: Vec<Entry>,
     next: Option<String>,
-    actors: Vec<(String, String)>,
+    actor: Field,
     /// The actions of each kind: what the kind is called, and codes with summaries.
     actions: Vec<(String, Vec<(String, String)>)>,
     kinds: Vec<(String, String)>,
@@ -121,9 +127,17 @@ async fn show(visit: &Visit) -> Result<Reply> {
             _ => (name, value),
         })
         .collect();
-    let mut query: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let others = filters.iter().filter(|(name, _)| *name != ACTOR.name);
+    let mut query: Vec<_> = others.map(|(name, value)| (*name, value.as_str())).collect();
     query.extend(visit.cursor());
-    let (entries, error) = taken(visit, visit.api.get("/audit-logs", &query).await)?;
+    let found = match acting(visit).await {
+        Ok(id) => {
+            query.extend(id.as_deref().map(|id| ("actor", id)));
+            visit.api.get("/audit-logs", &query).await
+        }
+        Err(error) => Err(error),
+    };
+    let (entries, error) = taken(visit, found)?;
     let compared: Vec<_> =
         visit.query.some("against").map(|value| ("against", value)).into_iter().collect();
     let (checkpoint, refusal) =
@@ -132,24 +146,49 @@ async fn show(visit: &Visit) -> Result<Reply> {
         Some(checkpoint) => checkpoint,
         None => visit.api.get("/audit-logs/checkpoint", &[]).await?,
     };
-    let members: Vec<Member> = visit.api.items("/organizations/members", &[]).await?;
-    let actors: Vec<_> = members.into_iter().map(|one| (one.user_id, one.name)).collect();
+    let (actor, members) = actor(visit).await?;
+    let frame = visit.frame("Audit log").tabs(&tabs(visit)).failed(error.or(refusal).as_ref());
     let all = || visit.api.calls.routes().map(|route| (route, (route.name, route.about)));
     // Of reads only refusals are recorded.
     let is_recorded = |route: &Route| route.method != Method::Get && !route.unaudited;
     let known = actions(all().filter(|(route, _)| is_recorded(route)).map(|(_, named)| named));
     let List { items, next_cursor, .. } = entries.unwrap_or_else(List::none);
     let page = Audit {
-        frame: visit.frame("Audit log").tabs(&tabs(visit)).failed(error.or(refusal).as_ref()),
-        entries: named(visit, items, &actors, &actions(all().map(|(_, named)| named))).await,
+        frame: frame.picking(visit, &[&actor]).await?,
+        entries: named(visit, items, &members, &actions(all().map(|(_, named)| named))).await,
         next: next_cursor.0,
-        actors,
+        actor,
         actions: choices(&known, visit.query.get("action")),
         kinds: kind_choices(&known, visit.query.get("resourceType")),
         checkpoint,
         is_filtered: !filters.is_empty(),
     };
     render(page.frame.status, &page)
+}
+
+/// The choice between those who act, and the members if it lists them.
+async fn actor(visit: &Visit) -> Result<(Field, Vec<(String, String)>)> {
+    let few: List<Member> = visit.api.get("/organizations/members", &[("limit", LISTED)]).await?;
+    let asked = visit.query.get(ACTOR.name);
+    if few.next_cursor.is_some() {
+        return Ok((looked_for("Who", ACTOR, Some("")).preset(asked), Vec::new()));
+    }
+    let all: Vec<_> = few.items.into_iter().map(|one| (one.user_id, one.name)).collect();
+    Ok((between("Who", ACTOR, Some("Anyone"), all.clone()).preset(asked), all))
+}
+
+/// The id of who is asked for, by it or by their address.
+async fn acting(visit: &Visit) -> Result<Option<String>> {
+    let Some(asked) = visit.query.some(ACTOR.name) else { return Ok(None) };
+    if !Id::<()>::parse(asked).is_nil() {
+        return Ok(Some(asked.into()));
+    }
+    let found: List<Member> = match Email::parse(asked) {
+        Ok(_) => visit.api.get("/organizations/members", &[("email", asked)]).await?,
+        Err(_) => List::none(),
+    };
+    let id = found.items.into_iter().next().map(|one| one.user_id);
+    id.map(Some).ok_or_else(|| Error::invalid_at(ACTOR.name, "must be the address of a member"))
 }
 
 /// What was asked for, or the error that the page shows.
@@ -208,7 +247,8 @@ fn kind_choices(
     if !asked.is_empty() && !all.contains(&asked) {
         all.push(asked);
     }
-    all.into_iter().map(|kind| (kind.into(), words(kind))).collect()
+    let kinds = all.into_iter().map(|kind| (kind.into(), words(kind)));
+    [(String::new(), "Any".to_string())].into_iter().chain(kinds).collect()
 }
 
 /// A noun of the audit log as people read it: `api_key` is "API key".

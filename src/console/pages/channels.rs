@@ -8,12 +8,16 @@ use super::shown_once::ShownOnce;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::pick;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
+use crate::console::team::Crew;
 use crate::console::visit::Visit;
 
 /// Their paths, and what answers them.
@@ -55,14 +59,14 @@ struct NewChannel {
     workflows: Vec<Workflow>,
     /// The workflow that was chosen; empty before.
     workflow: String,
-    teams: Vec<(String, String)>,
+    /// The choice between teams, if there is one.
+    teams: Option<Field>,
     /// The team that was chosen; empty before.
     team: String,
-    agents: Vec<(String, String)>,
+    agents: Option<Field>,
     /// The configuration that the fields are filled with.
     url: String,
     to: String,
-    agent: String,
 }
 
 /// A channel.
@@ -108,12 +112,6 @@ pub struct Created {
     pub secret: Nullable<String>,
 }
 
-#[derive(Deserialize)]
-struct Named {
-    id: String,
-    name: String,
-}
-
 /// All types of events that channels deliver, sorted.
 ///
 /// # Errors
@@ -145,33 +143,52 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         visit.api.items("/notifications/action-workflows", &[]).await?;
     workflows.retain(|one| one.key != "in_app");
     let needs_team = matches!(workflow.as_str(), "team_task" | "agent_wake");
-    let teams = if needs_team { choices(visit, "/teams").await? } else { vec![] };
-    let agents = if needs_team { agents(visit, &team).await? } else { vec![] };
     let frame = visit.frame("New channel").crumb("Channels", visit.in_org("/operations/channels"));
-    let (url, to, agent) = Default::default();
     let frame = at_fields(frame.failed(error.as_ref()));
-    let page = NewChannel { frame, workflows, workflow, teams, team, agents, url, to, agent };
+    let (frame, teams, team, agents) = match needs_team {
+        true => receivers(visit, frame, &workflow, team, "").await?,
+        false => (frame, None, team, None),
+    };
+    let (url, to) = Default::default();
+    let page = NewChannel { frame, workflows, workflow, teams, team, agents, url, to };
     render(page.frame.status, &page)
 }
 
-/// The agents of a team, to choose from; none of no team.
-///
-/// # Errors
-/// Those of the route.
-pub async fn agents(visit: &Visit, team: &str) -> Result<Vec<(String, String)>> {
-    if team.is_empty() {
-        return Ok(Vec::new());
-    }
-    choices(visit, &format!("/teams/{}/agents", segment(team))).await
-}
+/// The field for the team of a channel.
+const TEAM: Chooser = Chooser::one("team", Kind::Team);
 
-/// The items of a list, to choose from.
+/// What is shown of who receives what is delivered to a team: the frame, the choice between teams, the one
+/// that is chosen, and the choice between its agents.
+pub type Receivers = (Frame, Option<Field>, String, Option<Field>);
+
+/// Reads them of a team, which is empty before one was chosen, and of the agent that is stored.
 ///
 /// # Errors
-/// Those of the route.
-pub async fn choices(visit: &Visit, path: &str) -> Result<Vec<(String, String)>> {
-    let all: Vec<Named> = visit.api.items(path, &[]).await?;
-    Ok(all.into_iter().map(|one| (one.id, one.name)).collect())
+/// Those of the routes that are not about what was typed.
+pub async fn receivers(
+    visit: &Visit,
+    frame: Frame,
+    workflow: &str,
+    team: String,
+    agent: &str,
+) -> Result<Receivers> {
+    let teams = pick(visit, "Team", TEAM, None).await?.preset(team.as_str());
+    let crew = if team.is_empty() { None } else { Some(Crew::of_team(&visit.api, &team).await) };
+    let (frame, team, agents) = match crew {
+        None => (frame, team, None),
+        Some(Ok(crew)) => {
+            let agents = match workflow {
+                "team_task" => crew.field("agent", Some("Nobody in particular")).optional(),
+                _ => crew.field("agent", None),
+            };
+            (frame, team, Some(agents.holding(agent)))
+        }
+        // A text that is no team is looked for.
+        Some(Err(error)) => (frame.failed(visit.failed(error)?.as_ref()), String::new(), None),
+    };
+    let fields: Vec<_> = agents.iter().chain([&teams]).collect();
+    let frame = frame.picking(visit, &fields).await?;
+    Ok((frame, Some(teams), team, agents))
 }
 
 /// Shows problems with a configuration at its fields.
@@ -185,21 +202,34 @@ pub fn at_fields(frame: Frame) -> Frame {
 }
 
 /// The configuration that the form has for a channel of this workflow.
-pub fn entered(visit: &Visit, workflow: &str) -> Value {
+///
+/// # Errors
+/// Those of the route that lists agents which are not about what was typed.
+pub async fn entered(visit: &Visit, workflow: &str) -> Result<Value> {
     let of = |name| visit.form.get(name).trim();
-    match workflow {
+    let crew = match workflow {
+        "agent_wake" | "team_task" => Crew::of_team(&visit.api, of("team")).await,
+        _ => Ok(Crew(Vec::new())),
+    };
+    let crew = match crew {
+        Ok(crew) => crew,
+        // For the API to refuse.
+        Err(error) => visit.failed(error).map(|_| Crew(Vec::new()))?,
+    };
+    let agent = crew.meant(of("agent"));
+    Ok(match workflow {
         "webhook" | "slack" => json!({"url": of("url")}),
         "email" => json!({"to": of("to").split_whitespace().collect::<Vec<_>>()}),
-        "agent_wake" => json!({"teamId": of("team"), "agentId": of("agent")}),
-        "team_task" if of("agent").is_empty() => json!({"teamId": of("team")}),
-        "team_task" => json!({"teamId": of("team"), "assigneeAgentId": of("agent")}),
+        "agent_wake" => json!({"teamId": of("team"), "agentId": agent}),
+        "team_task" if agent.is_empty() => json!({"teamId": of("team")}),
+        "team_task" => json!({"teamId": of("team"), "assigneeAgentId": agent}),
         _ => json!({}),
-    }
+    })
 }
 
 async fn create(visit: &Visit) -> Result<Reply> {
     let of = |name| visit.form.get(name).trim();
-    let config = entered(visit, of("workflow"));
+    let config = entered(visit, of("workflow")).await?;
     let body = json!({"name": of("name"), "workflow": of("workflow"), "config": config});
     match visit.api.post::<Created>("/notifications/channels", body).await {
         Ok(Created { id, name, secret }) => {

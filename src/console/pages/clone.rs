@@ -4,11 +4,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::pick;
 use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
-use crate::console::place::{Place, Registry};
+use crate::console::place::Place;
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -19,6 +21,9 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/promptlets/{registry}/{name}/versions/{version}/clone")
         .form(|visit| Box::pin(clone(visit))),
 ];
+
+/// The field for where it goes.
+const REGISTRY: Chooser = Chooser::one("registry", Kind::Registry);
 
 /// What was published.
 #[derive(Deserialize)]
@@ -33,12 +38,9 @@ async fn clone(visit: &Visit) -> Result<FormPage> {
     let place = Place::of(visit);
     place.get(&visit.api).await?;
     let version = visit.param(3).to_string();
-    let registries: Vec<Registry> = visit.api.items("/registries", &[]).await?;
-    let registries = registries.into_iter().map(|one| (one.slug, one.name));
+    let own = format!("{}/{}", visit.param(0), place.registry);
     let fields = vec![
-        Field::select("registry", "Registry", registries)
-            .at("to.registryRef")
-            .preset(place.registry.as_str()),
+        pick(visit, "Registry", REGISTRY, None).await?.at("to.registryRef").preset(own),
         Field::text("name", "Name").at("to.promptName").also("to").preset(place.name.as_str()),
         Field::text("version", "Version")
             .at("to.version")

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
-use crate::console::field::number;
+use crate::console::field::{Field, number};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Place, VersionRow, environments, llm_providers_or_default};
+use crate::console::place::{self, Place, VersionRow, llm_providers_or_default};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
@@ -34,7 +34,7 @@ struct CompareInputs {
     left: String,
     right: String,
     providers: Vec<(String, String)>,
-    environments: Vec<(String, String)>,
+    environment: Field,
     comparison: Option<Comparison>,
 }
 
@@ -200,17 +200,18 @@ async fn form(
     }
     let all = labels.collect::<Vec<_>>().into_iter().chain(versions);
     let providers = llm_providers_or_default(api).await?;
-    let mut of_org = vec![(String::new(), "None".to_string())];
-    of_org.extend(environments(api).await?);
+    let environment = place::environment(visit, "Values from the environment").await?;
+    let environment = environment.hint("Where an input has none.");
     let frame = place.crumbs(visit, visit.frame("Compare on inputs")).script("try");
     let inputs = format!("{}/inputs", place.path);
+    let frame = frame.crumb("Inputs", inputs).failed(error.as_ref());
     let page = CompareInputs {
-        frame: frame.crumb("Inputs", inputs).failed(error.as_ref()),
+        frame: frame.picking(visit, &[&environment]).await?,
         versions: all.map(|one| (one.clone(), one)).collect(),
         left,
         right,
         providers,
-        environments: of_org,
+        environment,
         comparison,
     };
     render(page.frame.status, &page)

@@ -15,6 +15,7 @@ use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::LISTED;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -178,7 +179,7 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Post, "/agents/deployments")?;
     let chosen = chosen(visit);
     let environments: List<Environment> =
-        visit.api.get("/environments", &[("limit", "100")]).await?;
+        visit.api.get("/environments", &[("limit", LISTED)]).await?;
     let missing = error.iter().flat_map(|error| error.issues()).map(|issue| issue.path.as_str());
     let given = visit.form.pairs().map(|(name, _)| name);
     let defaults =

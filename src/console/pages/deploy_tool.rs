@@ -5,22 +5,26 @@ use serde_json::json;
 use super::tools::{DEPLOY, Tool};
 use crate::base::Result;
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::pick;
 use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
-use crate::console::place::environments;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
 pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/tools/{tool}/deploy").form(|visit| Box::pin(deploy(visit)))];
 
+/// The field for where it goes.
+const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
+
 async fn deploy(visit: &Visit) -> Result<FormPage> {
     let path = format!("/tools/{}", segment(visit.param(1)));
     let tool: Tool = visit.api.get(&path, &[]).await?;
     let fields = vec![
-        Field::select("environment", "Environment", environments(&visit.api).await?),
+        pick(visit, "Environment", ENVIRONMENT, None).await?,
         Field::text("version", "Version").optional().hint("Empty for the newest.").also("toolIds"),
     ];
     let form = Form::create(DEPLOY, fields, "Deploy")

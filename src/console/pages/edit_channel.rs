@@ -5,10 +5,11 @@ use askama::Template;
 use serde_json::{Map, Value, json};
 
 use super::channel::{api_path, crumbs};
-use super::channels::{Channel, agents, at_fields, choices, entered, signing_secret};
+use super::channels::{Channel, at_fields, entered, receivers, signing_secret};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::conflict::Edited;
+use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -27,12 +28,11 @@ struct EditChannel {
     back: String,
     name: String,
     workflow: String,
-    teams: Vec<(String, String)>,
+    teams: Option<Field>,
     team: String,
-    agents: Vec<(String, String)>,
+    agents: Option<Field>,
     url: String,
     to: String,
-    agent: String,
 }
 
 /// A text of a configuration; of several, one a line.
@@ -83,15 +83,20 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let back = visit.path.trim_end_matches("/edit").to_string();
     let frame = crumbs(visit, visit.frame(&format!("Change {}", channel.name)));
     let frame = frame.crumb(channel.name.clone(), back.clone()).failed(error.as_ref());
+    let frame = at_fields(frame.edits(visit, error.as_ref(), &edited(visit, &channel)));
+    let agent = agent(config);
+    let (frame, teams, team, agents) = match needs_team {
+        true => receivers(visit, frame, &channel.workflow, team, &agent).await?,
+        false => (frame, None, team, None),
+    };
     let page = EditChannel {
-        frame: at_fields(frame.edits(visit, error.as_ref(), &edited(visit, &channel))),
+        frame,
         back,
-        teams: if needs_team { choices(visit, "/teams").await? } else { vec![] },
-        agents: if needs_team { agents(visit, &team).await? } else { vec![] },
+        teams,
+        agents,
         team,
         url: text(config, "url"),
         to: text(config, "to"),
-        agent: agent(config),
         name: channel.name,
         workflow: channel.workflow,
     };
@@ -103,7 +108,7 @@ async fn save(visit: &Visit) -> Result<Reply> {
     let mut body = json!({"name": visit.form.get("name")});
     let keeps = channel.workflow == "slack" && visit.form.some("url").is_none();
     if !keeps {
-        body["config"] = entered(visit, &channel.workflow);
+        body["config"] = entered(visit, &channel.workflow).await?;
     }
     match visit.save(&api_path(visit), body, |channel| edited(visit, channel)).await {
         Ok(saved) => {

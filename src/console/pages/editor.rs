@@ -11,11 +11,12 @@ use crate::console::against::{self, Difference};
 use crate::console::api::segment;
 use crate::console::check::{Checked, Text, Verdict, check};
 use crate::console::conflict::{self, Conflict, Edited, digest};
+use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::names::Names;
 use crate::console::page::Page;
-use crate::console::place::{Artifact, GENERIC, Place, environments};
+use crate::console::place::{self, Artifact, GENERIC, Place};
 use crate::console::reply::Reply;
 use crate::console::visit::Visit;
 
@@ -47,7 +48,7 @@ struct Editor {
     model: String,
     source: String,
     metadata: String,
-    environments: Vec<(String, String)>,
+    environment: Field,
     checked: Option<Checked>,
     /// What the text can be compared with; nothing before the first version.
     against: Vec<(String, String)>,
@@ -155,6 +156,7 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     let model = frame.value("model", &start.model);
     // What nobody has asked for is not compared: a script asks once it is opened.
     let compared = frame.form.sent("against").unwrap_or_default();
+    let environment = place::environment(visit, "Fill it with values of").await?;
     let page = Editor {
         difference: against::difference(visit, &place, compared, model, source).await?,
         against: artifact
@@ -164,14 +166,19 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
         chosen,
         names: Names::read(visit, &place).await?,
         wraps: wraps.unwrap_or(visit.wraps),
-        frame: frame.script("editor").script("complete").script("draft"),
+        frame: frame
+            .script("editor")
+            .script("complete")
+            .script("draft")
+            .picking(visit, &[&environment])
+            .await?,
         place,
         base: start.base,
         version: start.version,
         model: start.model,
         source: start.source,
         metadata: pretty(&start.metadata),
-        environments: environments(&visit.api).await?,
+        environment,
         checked,
     };
     let mut reply = render(page.frame.status, &page)?;

@@ -9,10 +9,11 @@ use super::policies::TABS;
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Place, Registry};
+use crate::console::place::{self, Place};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
@@ -67,7 +68,7 @@ impl Flag {
 #[template(path = "check.html")]
 struct Check {
     frame: Frame,
-    registries: Vec<(String, String)>,
+    registry: Field,
     verdict: Option<Verdict>,
 }
 
@@ -111,12 +112,9 @@ async fn clear(visit: &Visit) -> Result<Reply> {
 }
 
 async fn form(visit: &Visit, error: Option<Error>, verdict: Option<Verdict>) -> Result<Reply> {
-    let registries: Vec<Registry> = visit.api.items("/registries", &[]).await?;
-    let page = Check {
-        frame: visit.frame("Dry run").tabs(&TABS).failed(error.as_ref()),
-        registries: registries.into_iter().map(|one| (one.slug, one.name)).collect(),
-        verdict,
-    };
+    let registry = place::registry(visit, "Registry").await?;
+    let frame = visit.frame("Dry run").tabs(&TABS).failed(error.as_ref());
+    let page = Check { frame: frame.picking(visit, &[&registry]).await?, registry, verdict };
     render(page.frame.status, &page)
 }
 

@@ -76,16 +76,18 @@ async fn show(visit: &Visit) -> Result<Reply> {
 
 async fn new(visit: &Visit) -> Result<FormPage> {
     let people = People::default().typed(visit, MEMBER).await?;
-    let things = roster::things(&visit.api).await?.into_iter().filter(|one| one.is_restricted);
     let fields = vec![
         Field::choose("Member", MEMBER).hint("A name or an address.").named(people.named()),
-        Field::select("resource", "May use", things.map(|thing| (thing.key(), thing.label())))
+        roster::thing(visit, "May use", None, |thing| thing.is_restricted)
+            .await?
             .at("resourceId")
             .also("resourceType"),
     ];
     Ok(Form::create("/access-grants", fields, "Grant access")
         .refined(|visit, _, body| {
-            let (kind, id) = visit.form.get("resource").split_once(':').unwrap_or_default();
+            let sent = visit.form.get("resource");
+            // A text that is no choice is for the API to refuse.
+            let (kind, id) = sent.trim().split_once(':').unwrap_or(("registry", sent));
             body["resourceType"] = json!(kind);
             body["resourceId"] = json!(id);
         })

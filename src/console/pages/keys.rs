@@ -12,12 +12,14 @@ use crate::auth::{KeyAccess, Role, ScopeName};
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
 use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::{LISTED, between, looked_for};
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
 use crate::console::strict::{List, Nullable};
@@ -201,24 +203,33 @@ async fn show(visit: &Visit) -> Result<Reply> {
     render(page.frame.status, &page)
 }
 
+/// The field for the service account that a key acts as.
+const ACCOUNT: Chooser = Chooser::one("serviceAccountId", Kind::Account);
+
+async fn account(visit: &Visit) -> Result<Field> {
+    let wanted = visit.query.get("for");
+    let query = [("kind", "service"), ("limit", LISTED)];
+    let few: List<Member> = visit.api.get("/organizations/members", &query).await?;
+    if few.next_cursor.is_none() {
+        let all = few.items.into_iter().map(|member| (member.user_id, member.name)).collect();
+        return Ok(between("Acts as", ACCOUNT, Some("You"), all).preset(wanted));
+    }
+    let stored = wanted.split_whitespace().map(String::from).collect();
+    let people = People::of(visit, stored).await?.typed(visit, ACCOUNT).await?;
+    let field = looked_for("Acts as", ACCOUNT, Some("You")).named(people.named()).holding(wanted);
+    Ok(field.hint("A service account, by name or address; you if it is empty."))
+}
+
 async fn form(visit: &Visit) -> Result<Form> {
     let is_admin = visit.member().role >= Role::Admin;
-    let mut accounts = vec![(String::new(), "You".to_string())];
-    if is_admin {
-        let members = roster::members(&visit.api).await?;
-        let services = members.into_iter().filter(Member::is_service);
-        accounts.extend(services.map(|member| (member.user_id, member.name)));
-    }
     let may_write = visit.member().role >= Role::Member;
     let accesses = KEY_ACCESSES.into_iter().filter(|(name, _)| may_write || *name != "full");
     let mut fields = vec![
         Field::text("name", "Name")
             .hint("What uses it, so that you know what stops when you revoke it."),
     ];
-    if accounts.len() > 1 {
-        let account = Field::select("serviceAccountId", "Acts as", accounts);
-        fields.push(account.preset(visit.query.get("for")));
-    }
+    let account = if is_admin { Some(account(visit).await?) } else { None };
+    fields.extend(account.filter(Field::has_choice));
     fields.extend([
         Field::select("access", "May", accesses),
         Field::choose("Scopes", SCOPES)

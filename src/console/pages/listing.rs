@@ -11,6 +11,8 @@ use super::domains::outcome;
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::pick;
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -18,7 +20,6 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
 use crate::console::visit::Visit;
 
 /// Their paths, and what answers them.
@@ -96,12 +97,8 @@ impl Own {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Agent {
-    stable_key: String,
-    name: String,
-}
+/// The field for the agent that is listed.
+const AGENT: Chooser = Chooser::one("stableKey", Kind::Agent);
 
 fn api_path(visit: &Visit) -> String {
     format!("/agent-index/listings/{}", segment(visit.param(1)))
@@ -160,9 +157,7 @@ fn fields() -> Vec<Field> {
 }
 
 async fn new(visit: &Visit) -> Result<FormPage> {
-    let found: List<Agent> = visit.api.get("/agents", &[("limit", "100")]).await?;
-    let agents = found.items.into_iter().map(|agent| (agent.stable_key, agent.name));
-    let mut all = vec![Field::select("stableKey", "Agent", agents)];
+    let mut all = vec![pick(visit, "Agent", AGENT, None).await?];
     all.extend(fields());
     Ok(Form::create("/agent-index/listings", all, "List it")
         .done(visit.in_org("/directory/listings/{id}"), Flash::ListingCreated)

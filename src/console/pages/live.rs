@@ -50,9 +50,16 @@ async fn open(visit: &Visit) -> Result<Reply> {
     tokio::spawn(async move {
         let _slot = slot;
         let end = Instant::now() + MAX_TIME;
-        let mut next = Some(RETRY);
-        // Looked at after subscribing, so that no commit in between is missed, and before each event.
-        while is_member(&api, &own.slug).await {
+        let (mut next, mut looked_at) = (Some(RETRY), None::<Instant>);
+        loop {
+            // After subscribing, so that no commit in between is missed; whenever rights have changed; and
+            // from time to time, since a session ends by itself, too.
+            if looked_at.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
+                if !is_member(&api, &own.slug).await {
+                    return;
+                }
+                looked_at = Some(Instant::now());
+            }
             if let Some(event) = next.take()
                 && events.send(Ok(event)).await.is_err()
             {
@@ -60,8 +67,12 @@ async fn open(visit: &Visit) -> Result<Reply> {
             }
             sleep(PAUSE).await;
             next = tokio::select! {
+                biased;
+                _ = access.notified() => {
+                    looked_at = None;
+                    None
+                }
                 _ = changes.notified() => Some(CHANGED),
-                _ = access.notified() => None,
                 () = sleep(HEARTBEAT) => Some(ALIVE),
                 () = sleep_until(end) => return,
                 () = executor.stopped() => return,

@@ -43,7 +43,9 @@ struct Log {
     frame: Frame,
     entries: Vec<Entry>,
     channels: Vec<Channel>,
-    types: Vec<String>,
+    types: Vec<(String, String)>,
+    /// The channels that can be selected.
+    places: Vec<(String, String)>,
     statuses: &'static [(&'static str, &'static str)],
     asked: Asked,
     may_redeliver: bool,
@@ -145,11 +147,16 @@ async fn show(visit: &Visit) -> Result<Reply> {
         ])
         .append_pair("page", &page.saturating_add(1).to_string())
         .finish();
+    let channels: Vec<Channel> = visit.api.items("/notifications/channels", &[]).await?;
+    let places = channels.iter().map(|one| (one.id.clone(), one.name.clone()));
+    let places = any("Any channel", places);
+    let types = event_types(visit).await?.into_iter();
     let shown = Log {
         frame: visit.frame("Notification log").tabs(&tabs(visit)).live(),
         entries: found.items,
-        channels: visit.api.items("/notifications/channels", &[]).await?,
-        types: event_types(visit).await?,
+        channels,
+        types: any("Any event", types.map(|one| (one.clone(), one))),
+        places,
         statuses: &STATUSES,
         may_redeliver: visit.may(Method::Post, "/notifications/logs/id/redeliver"),
         total: if total_exact { total.to_string() } else { format!("more than {total}") },
@@ -157,6 +164,11 @@ async fn show(visit: &Visit) -> Result<Reply> {
         asked,
     };
     render(shown.frame.status, &shown)
+}
+
+/// What can be selected, after all of it.
+fn any(all: &str, each: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    [(String::new(), all.to_string())].into_iter().chain(each).collect()
 }
 
 async fn redeliver(visit: &Visit) -> Result<Reply> {

@@ -15,7 +15,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Registry, llm_providers_or_default};
+use crate::console::place::{self, llm_providers_or_default};
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
@@ -82,8 +82,8 @@ struct PolicyPage {
     frame: Frame,
     policy: Policy,
     assignments: Vec<Assignment>,
-    /// Registries to which it is not assigned: slug and name.
-    registries: Vec<(String, String)>,
+    /// The choice between registries to which it is not assigned.
+    registry: Field,
     may_write: bool,
 }
 
@@ -171,18 +171,13 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let policy: Policy = visit.api.get(&api_path(visit), &[]).await?;
     let path = format!("{}/assignments", api_path(visit));
     let assignments: Vec<Assignment> = visit.api.items(&path, &[]).await?;
-    let registries: Vec<Registry> = visit.api.items("/registries", &[]).await?;
-    let org = &visit.member().org_slug;
-    let is_new = |registry: &Registry| {
-        let reference = format!("{org}/{}", registry.slug);
-        assignments.iter().all(|one| one.registry_ref != reference)
-    };
-    let registries = registries.into_iter().filter(is_new);
-    let registries = registries.map(|registry| (registry.slug, registry.name)).collect();
+    let is_new = |registry: &str| assignments.iter().all(|one| one.registry_ref != registry);
+    let registry = place::registry(visit, "Registry").await?.retain(is_new);
+    let frame = crumbs(visit, visit.frame(&policy.name)).failed(error.as_ref());
     let page = PolicyPage {
-        frame: crumbs(visit, visit.frame(&policy.name)).failed(error.as_ref()),
+        frame: frame.picking(visit, &[&registry]).await?,
         may_write: visit.may(Method::Patch, "/governance/policies/id"),
-        registries,
+        registry,
         policy,
         assignments,
     };

@@ -14,7 +14,7 @@ use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::Registry;
+use crate::console::place;
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::List;
@@ -42,7 +42,7 @@ struct ProviderPage {
     prompts: Vec<Prompt>,
     /// Why its prompts cannot be shown; empty if they can.
     refusal: String,
-    registries: Vec<(String, String)>,
+    registry: Field,
     outcome: Option<Outcome>,
     may_write: bool,
     /// Where this page of the list begins.
@@ -109,14 +109,15 @@ async fn show(visit: &Visit, error: Option<Error>, outcome: Option<Outcome>) -> 
             (vec![], None, why.map_or_else(String::new, |error| sentence(error.message())))
         }
     };
-    let registries: Vec<Registry> = visit.api.items("/registries", &[]).await?;
+    let registry = place::registry(visit, "Into").await?;
+    let frame = crumbs(visit, visit.frame(&provider.name)).failed(error.as_ref());
     let page = ProviderPage {
-        frame: crumbs(visit, visit.frame(&provider.name)).failed(error.as_ref()),
+        frame: frame.picking(visit, &[&registry]).await?,
         base: visit.in_org(""),
         provider,
         prompts,
         refusal,
-        registries: registries.into_iter().map(|one| (one.slug, one.name)).collect(),
+        registry,
         outcome,
         may_write: visit.may(Method::Delete, "/prompt-providers/id"),
         cursor: visit.query.some("cursor").map(str::to_string),
@@ -132,7 +133,9 @@ async fn import(visit: &Visit) -> Result<Reply> {
     let body = json!({"registryRef": registry, "prompts": prompts});
     match visit.api.post::<Outcome>(&format!("{}/import", api_path(visit)), body).await {
         Ok(outcome) => {
-            let outcome = Outcome { registry: registry.into(), ..outcome };
+            // The pages of a registry are below its slug.
+            let slug = registry.rsplit('/').next().unwrap_or_default();
+            let outcome = Outcome { registry: slug.into(), ..outcome };
             show(visit, None, Some(outcome)).await
         }
         Err(error) => show(visit, visit.failed(error)?, None).await,

@@ -32,11 +32,10 @@ pub const PAGES: &[Page] = &[
 ];
 
 /// Who moves a label, by their role.
-const ROLES: [(&str, &str); 4] = [
-    ("", "Only those named below"),
-    ("member", "All members"),
-    ("admin", "Admins and owners"),
-    ("owner", "Owners"),
+const ROLES: [(Role, &str, &str); 3] = [
+    (Role::Member, "member", "All members"),
+    (Role::Admin, "admin", "Admins and owners"),
+    (Role::Owner, "owner", "Owners"),
 ];
 
 /// The field for those who move it besides.
@@ -47,7 +46,7 @@ const MOVERS: Chooser = Chooser::one("mover", Chosen::Member).many();
 #[serde(rename_all = "camelCase")]
 pub struct ProtectedLabel {
     pub label: String,
-    min_role: Nullable<String>,
+    min_role: Nullable<Role>,
     user_ids: Vec<String>,
     approvals: Nullable<Approvals>,
     pub may_move: bool,
@@ -56,8 +55,8 @@ pub struct ProtectedLabel {
 impl ProtectedLabel {
     /// Who moves it, for people.
     pub fn movers(&self, members: &[Member]) -> String {
-        let of_role = |role: &str| ROLES.iter().find(|(value, _)| *value == role);
-        let by_role = self.min_role.as_deref().and_then(of_role).map(|(_, text)| *text);
+        let by_role = ROLES.iter().find(|(role, ..)| self.min_role.0 == Some(*role));
+        let by_role = by_role.map(|(.., text)| *text);
         let named = self.user_ids.iter().map(|id| roster::name(members, id));
         let all: Vec<_> = by_role.into_iter().chain(named).collect();
         if all.is_empty() { "Nobody".into() } else { all.join(", ") }
@@ -84,12 +83,8 @@ impl ProtectedLabel {
 
     /// Whether a member may move it.
     fn permits(&self, member: &Member) -> bool {
-        let by_role = self.min_role.as_deref().is_some_and(|role| match role {
-            "member" => member.role >= Role::Member,
-            "admin" => member.role >= Role::Admin,
-            _ => member.role == Role::Owner,
-        });
-        by_role || self.user_ids.contains(&member.user_id)
+        self.min_role.is_some_and(|least| member.role >= least)
+            || self.user_ids.contains(&member.user_id)
     }
 
     /// How many approvals a move takes.
@@ -161,8 +156,10 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 async fn settings(visit: &Visit) -> Result<Form> {
     let stored: Value = visit.api.get(&api_path(visit), &[]).await?;
     let movers = people::several(visit, "Who else moves it", MOVERS, &stored["userIds"]).await?;
+    let roles = ROLES.map(|(_, value, text)| (value, text));
+    let roles = [("", "Only those named below")].into_iter().chain(roles);
     let mut fields = vec![
-        Field::select("minRole", "Who moves it", ROLES).optional(),
+        Field::select("minRole", "Who moves it", roles).optional(),
         movers.at("userIds").hint("Names or addresses, with commas."),
     ];
     fields.extend(approving(visit, "Who approves", &stored["approvals"]).await?);

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::sign_in::providers;
 use crate::auth::Role;
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::chooser::between;
 use crate::console::conflict::Edited;
 use crate::console::field::{Field, lines};
 use crate::console::flash::Flash;
@@ -21,6 +23,9 @@ pub const PAGES: &[Page] =
     &[Page::of_org("/o/{org}/settings/sign-in").form(|visit| Box::pin(form(visit)))];
 
 const PATH: &str = "/organizations/sign-in";
+
+/// The field for the owner who is let in with a password.
+const BREAK_GLASS: Chooser = Chooser::one("breakGlassUserId", Kind::Person);
 
 #[derive(Deserialize)]
 struct Joining {
@@ -181,6 +186,21 @@ fn asks(stored: &Value, name: &str) -> bool {
     })
 }
 
+/// The choice between the owners of these members who may be let in with a password.
+fn break_glass(all: &[Member]) -> Field {
+    let is_owner = |member: &&Member| member.role == Role::Owner && !member.is_service();
+    let owners: Vec<_> = all.iter().filter(is_owner).collect();
+    let label = "Must people sign in with a provider?";
+    let each = owners.iter().map(|one| (one.user_id.clone(), format!("Yes, but for {}", one.name)));
+    let none = Some("No: a password is enough");
+    let owner = between(label, BREAK_GLASS, none, each.collect()).optional();
+    if owner.chooser().is_none() {
+        return owner;
+    }
+    let named = owners.iter().map(|one| (one.user_id.clone(), one.email.clone()));
+    owner.named(named.collect())
+}
+
 async fn form(visit: &Visit) -> Result<FormPage> {
     if visit.member().role != Role::Owner {
         return Err(Error::forbidden(
@@ -188,15 +208,9 @@ async fn form(visit: &Visit) -> Result<FormPage> {
             "only an owner may change how people sign in",
         ));
     }
-    let mut owners = vec![(String::new(), "No: a password is enough".into())];
     let all = members(&visit.api).await?;
-    let is_owner = |member: &&Member| member.role == Role::Owner && !member.is_service();
-    let each = all.iter().filter(is_owner);
-    owners
-        .extend(each.map(|owner| (owner.user_id.clone(), format!("Yes, but for {}", owner.name))));
     let fields = vec![
-        Field::select("breakGlassUserId", "Must people sign in with a provider?", owners)
-            .optional()
+        break_glass(&all)
             .hint(
                 "One owner is let in with password and second factor, for when the provider does not \
                  answer.",

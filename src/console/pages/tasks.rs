@@ -94,7 +94,7 @@ pub fn texts() -> Vec<Field> {
 
 /// Who has a task.
 pub fn agent(crew: &Crew, nobody: &str) -> Field {
-    Field::select("assigneeAgentId", "Agent", crew.choices(nobody))
+    crew.field("assigneeAgentId", Some(nobody))
 }
 
 /// Which person has a task.

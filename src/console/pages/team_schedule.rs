@@ -91,16 +91,15 @@ fn api_path(visit: &Visit, place: &TeamPlace, below: &str) -> String {
 /// What a task or a wake has.
 fn work(schedule: &Schedule, crew: &Crew) -> Vec<Field> {
     if schedule.wake.is_some() {
-        let agents = crew.0.iter().map(|agent| (agent.id.clone(), agent.name.clone()));
         return vec![
             Field::area("text", "What the agent is told", 4).at("wake.text"),
-            Field::select("agentId", "Agent", agents).at("wake.agentId"),
+            crew.field("agentId", None).at("wake.agentId"),
         ];
     }
     vec![
         Field::text("title", "Title of the task").at("task.title"),
         Field::area("description", "Description of the task", 6).at("task.description").optional(),
-        Field::select("agentId", "Agent", crew.choices(NOBODY)).at("task.assigneeAgentId"),
+        crew.field("agentId", Some(NOBODY)).at("task.assigneeAgentId"),
         Field::text("projectId", "Project").at("task.projectId").optional(),
         Field::text("priority", "Priority").at("task.priority").number().hint("From 0 to 4."),
     ]

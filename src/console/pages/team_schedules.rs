@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::api::Method;
 use crate::base::{Error, Result, Time};
-use crate::console::field::number;
+use crate::console::field::{Field, number};
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
@@ -60,7 +60,7 @@ struct NewSchedule {
     kinds: [(&'static str, &'static str); 2],
     on_missed: [(&'static str, &'static str); 2],
     overlap: [(&'static str, &'static str); 2],
-    agents: Vec<(String, String)>,
+    agent: Field,
 }
 
 /// A schedule.
@@ -156,12 +156,13 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let frame = frame.rename("task.title", "text").rename("wake.text", "text");
     let frame = frame.rename("task.description", "description");
     let frame = frame.rename("task.assigneeAgentId", "agentId").rename("wake.agentId", "agentId");
+    let agent = Crew::read(&visit.api, &place).await?.field("agentId", Some(NOBODY));
     let page = NewSchedule {
-        frame,
+        frame: frame.picking(visit, &[&agent]).await?,
         kinds: KINDS,
         on_missed: ON_MISSED,
         overlap: OVERLAP,
-        agents: Crew::read(&visit.api, &place).await?.choices(NOBODY),
+        agent,
         place,
     };
     render(page.frame.status, &page)
@@ -179,11 +180,13 @@ async fn create(visit: &Visit) -> Result<Reply> {
         "name": of("name"), "onMissed": of("onMissed"), "overlap": of("overlap"),
     });
     timing(visit, &mut body);
+    let crew = Crew::read(&visit.api, &place).await?;
+    let agent = visit.form.some("agentId").map(|word| crew.meant(word));
     if of("kind") == "wake" {
-        body["wake"] = json!({"agentId": of("agentId"), "text": of("text")});
+        body["wake"] = json!({"agentId": agent.unwrap_or_default(), "text": of("text")});
     } else {
         body["task"] = json!({"title": of("text"), "description": visit.form.some("description"),
-            "assigneeAgentId": visit.form.some("agentId")});
+            "assigneeAgentId": agent});
     }
     match visit.api.post::<Made>(&place.api("/schedules"), body).await {
         Ok(made) => {

@@ -11,10 +11,11 @@ use super::inputs::keep;
 use crate::api::Method;
 use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::fields::Fields;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Place, environments, llm_providers};
+use crate::console::place::{self, Place, llm_providers};
 use crate::console::problems::sentence;
 use crate::console::reply::Reply;
 use crate::console::strict::Nullable;
@@ -36,7 +37,7 @@ struct TryPage {
     source: String,
     /// The variables of what is tried, with what was entered for them.
     values: BTreeMap<String, String>,
-    environments: Vec<(String, String)>,
+    environment: Field,
     providers: Vec<(String, String)>,
     answer: Option<Answer>,
     /// The page on which what was tried is kept as an input, if the visitor may and it is short.
@@ -115,6 +116,8 @@ async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Re
         frame.form = Fields::default();
     }
     let of = |name: &str| if is_brought { String::new() } else { given(visit, name).into() };
+    let environment = place::environment(visit, "Values from").await?;
+    let frame = frame.picking(visit, &[&environment]).await?;
     let may_keep = place.kind == "prompt" && visit.may(Method::Post, "/prompts/name/inputs");
     let tried = || keep(&place, &visit.form.filled_variables(), visit.form.get("message").trim());
     let page = TryPage {
@@ -128,7 +131,7 @@ async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Re
             .into_iter()
             .map(|name| (name.clone(), entered.get(&name).to_string()))
             .collect(),
-        environments: environments(&visit.api).await?,
+        environment,
         providers,
         answer,
         place,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use askama::Template;
+use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -10,11 +11,12 @@ use super::confirm::Confirm;
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
-use crate::console::place::{Artifact, GENERIC, People, Place, VersionRow, environments};
+use crate::console::place::{self, Artifact, GENERIC, People, Place, VersionRow};
 use crate::console::problems::sentence;
 use crate::console::reading::Reading;
 use crate::console::reply::Reply;
@@ -49,8 +51,7 @@ struct VersionPage {
     /// The models that it has texts for.
     models: Vec<String>,
     people: People,
-    environments: Vec<(String, String)>,
-    environment: String,
+    environment: Field,
     values: BTreeMap<String, String>,
     preview: Option<Preview>,
     metadata: String,
@@ -93,11 +94,17 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let row = rows.into_iter().find(|row| row.model == content.model);
     let row = row.ok_or_else(|| Error::no_such("version"))?;
     let title = format!("{} {}", place.name, content.version);
+    let (preview, error) = preview(visit, &place, &content).await?;
+    let environment = place::environment(visit, "Values from").await?;
+    let environment = environment.preset(visit.query.get("environment"));
+    let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
+    let frame = frame.picking(visit, &[&environment]).await?;
     let page = VersionPage {
-        frame: place.crumbs(visit, visit.frame(&title)),
-        preview: preview(visit, &place, &content).await?,
+        // The version is there, whatever it is filled with.
+        frame: Frame { status: StatusCode::OK, ..frame },
+        preview,
         people: People::read(api).await?,
-        environment: visit.query.get("environment").into(),
+        environment,
         values: values(visit, &row.variables),
         metadata: if row.metadata.is_empty() {
             String::new()
@@ -110,7 +117,6 @@ async fn show(visit: &Visit) -> Result<Reply> {
         content,
         row,
         models,
-        environments: environments(api).await?,
         place,
     };
     render(page.frame.status, &page)
@@ -134,9 +140,13 @@ fn values(visit: &Visit, variables: &[String]) -> BTreeMap<String, String> {
     variables.iter().map(|name| (name.clone(), entered.get(name).to_string())).collect()
 }
 
-async fn preview(visit: &Visit, place: &Place, content: &Content) -> Result<Option<Preview>> {
+async fn preview(
+    visit: &Visit,
+    place: &Place,
+    content: &Content,
+) -> Result<(Option<Preview>, Option<Error>)> {
     if visit.query.sent("environment").is_none() {
-        return Ok(None);
+        return Ok((None, None));
     }
     let mut body = json!({
         "registryRef": place.registry, "artifactType": place.kind, "version": content.version,
@@ -147,9 +157,11 @@ async fn preview(visit: &Visit, place: &Place, content: &Content) -> Result<Opti
     }
     let path = format!("/prompts/{}/render", segment(&place.name));
     match visit.api.post::<Rendered>(&path, body).await {
-        Ok(Rendered { text, missing }) => Ok(Some(Preview::Text { text, missing })),
+        Ok(Rendered { text, missing }) => Ok((Some(Preview::Text { text, missing }), None)),
         Err(error) => {
-            Ok(visit.failed(error)?.map(|error| Preview::Failed(sentence(error.message()))))
+            let error = visit.failed(error)?;
+            let failed = error.as_ref().map(|error| Preview::Failed(sentence(error.message())));
+            Ok((failed, error))
         }
     }
 }

@@ -428,10 +428,7 @@ fn compared(input: Slug, answers: Option<Vec<CaseAnswer>>) -> ComparedInput {
 /// An input that cannot be filled in counts as an answer that has nothing; that a provider or a judge
 /// fails says nothing of a text.
 fn change(left: &CaseAnswer, right: &CaseAnswer) -> InputChange {
-    let is_unknown = |answer: &CaseAnswer| {
-        answer.has_failed || answer.scores.iter().any(|score| score.passed.is_none())
-    };
-    if is_unknown(left) || is_unknown(right) {
+    if left.is_unknown() || right.is_unknown() {
         return InputChange::Unknown;
     }
     let rank = |answer: &CaseAnswer| (answer.error.is_none(), answer.points());

@@ -106,6 +106,11 @@ impl CaseAnswer {
         self.error.is_none() && self.scores.iter().all(|score| score.passed == Some(true))
     }
 
+    /// Whether it is not known how good it is: the provider failed, or a judge.
+    pub fn is_unknown(&self) -> bool {
+        self.has_failed || self.scores.iter().any(|score| score.passed.is_none())
+    }
+
     /// How many of its scores are good.
     pub fn points(&self) -> usize {
         self.scores.iter().filter(|score| score.passed == Some(true)).count()

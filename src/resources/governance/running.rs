@@ -190,11 +190,20 @@ impl CaseBatch {
         self.asked.iter().flatten().map(|case| case.usd).sum()
     }
 
+    /// Whether anything is missing that more time may have brought.
+    fn lacks_any(&self) -> bool {
+        let lacks = |of: Option<&Vec<CaseAnswer>>| {
+            of.is_none_or(|of| of.iter().any(CaseAnswer::is_unknown))
+        };
+        self.answers().any(lacks)
+    }
+
     /// What came of it until now.
     pub fn results(&self, end: BatchEnd) -> CaseResults {
         let stop = match end {
-            BatchEnd::Whole => self.stop,
-            BatchEnd::Late => Some(Stop::Seconds),
+            // All may have been answered just in time, or to a client that took it too slowly.
+            BatchEnd::Late if self.lacks_any() => Some(Stop::Seconds),
+            BatchEnd::Late | BatchEnd::Whole => self.stop,
             BatchEnd::Refused => Some(Stop::Busy),
         };
         CaseResults {
@@ -207,16 +216,23 @@ impl CaseBatch {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::Score;
     use super::*;
+
+    /// A batch of so many inputs, of which all were begun.
+    fn begun(inputs: usize) -> CaseBatch {
+        let asked = (0..inputs).map(|_| None).collect();
+        CaseBatch { asked, begun: inputs, max_usd: 1.0, failed: 0, stop: None }
+    }
+
+    fn case(answers: Option<Vec<CaseAnswer>>, usd: f64) -> AskedCase {
+        let is_too_large = answers.is_none();
+        AskedCase { answers, is_too_large, usd, bytes: 0 }
+    }
 
     #[test]
     fn what_an_input_has_cost_counts_though_it_is_not_answered() {
-        let asked = vec![None, None];
-        let mut batch = CaseBatch { asked, begun: 2, max_usd: 1.0, failed: 0, stop: None };
-        let case = |answers: Option<Vec<CaseAnswer>>, usd| {
-            let is_too_large = answers.is_none();
-            AskedCase { answers, is_too_large, usd, bytes: 0 }
-        };
+        let mut batch = begun(2);
         for usd in [0.5, 0.25] {
             batch.keep(0, case(None, usd));
         }
@@ -224,5 +240,31 @@ mod tests {
         let results = batch.results(BatchEnd::Refused);
         assert_eq!(results.answers, [None, Some(Vec::new())]);
         assert_eq!((results.cost_usd, results.stop), (0.75, Some(Stop::Busy)));
+    }
+
+    #[test]
+    fn the_time_that_is_up_is_named_only_if_something_is_missing() {
+        let scored = |passed| {
+            let score = Score { criterion: "it helps".into(), passed, reason: None };
+            CaseAnswer { scores: vec![score], ..CaseAnswer::default() }
+        };
+        let failed = CaseAnswer { has_failed: true, ..CaseAnswer::default() };
+        let cannot = CaseAnswer::without("the input has no value for a variable".into());
+        let seconds = Some(Stop::Seconds);
+        for (answers, stop) in [
+            (Some(vec![scored(Some(true)), scored(Some(false))]), None),
+            (Some(vec![scored(Some(true)), cannot]), None),
+            (Some(vec![scored(Some(true)), scored(None)]), seconds),
+            (Some(vec![scored(Some(true)), failed]), seconds),
+            (None, seconds),
+        ] {
+            let mut batch = begun(1);
+            batch.keep(0, case(answers.clone(), 0.0));
+            assert_eq!(batch.results(BatchEnd::Late).stop, stop, "{answers:?}");
+            batch.end(Stop::Changed);
+            let stop = stop.or(Some(Stop::Changed));
+            assert_eq!(batch.results(BatchEnd::Late).stop, stop, "{answers:?}");
+        }
+        assert_eq!(begun(1).results(BatchEnd::Late).stop, seconds, "nothing was asked");
     }
 }

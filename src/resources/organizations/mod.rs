@@ -48,6 +48,7 @@ pub use organization::{all, recreate};
 pub use password_reset::{NewPasswordReset, issue_password_reset};
 pub use reset_mails::request_reset_mail;
 pub use session_use::record_session_usage;
+pub use sessions::end_sessions_before;
 pub use setup::{
     Bootstrapped, NewFoundation, bootstrap, has_any_user, issue_setup_token, shared_setup_token,
 };

@@ -4,6 +4,7 @@
 //! takes the same code path and time as a wrong password.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ use crate::auth::{
     find_person, is_installation_admin, proved_at, requires_second_factor, second_factor_of,
 };
 use crate::base::{Email, Error, Id, Name, Result, Slug, Time, address_block};
-use crate::store::{ListSource, Order, PageRequest, Tx, View};
+use crate::store::{ListSource, Order, PageRequest, Store, Tx, View};
 
 pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 
@@ -29,8 +30,8 @@ pub(super) const RESOURCE: Resource = Resource { routes, ..Resource::EMPTY };
 /// (reference: identity-and-rights, "Sessions").
 const MAX_SESSIONS: usize = 100;
 
-/// At most 100 sessions are ended with the creation of one: more than one is only found in data of
-/// before the limit.
+/// At most 100 sessions are ended by a transaction. With the creation of one, more than one is only found in
+/// data of before the limit.
 const MAX_ENDED: usize = 100;
 
 // ── What callers see ─────────────────────────────────────────────────────────
@@ -212,6 +213,29 @@ pub(super) fn end_other_sessions(tx: &mut Tx, user: User, current: Id<Session>) 
     let generation = user.session_generation + 1;
     tx.replace(&session, &Session { generation, ..session.clone() })?;
     Ok(User { session_generation: generation, ..user })
+}
+
+/// Ends all sessions, of everybody, that were begun before a time. Blocks.
+///
+/// # Errors
+/// If the store fails.
+pub fn end_sessions_before(store: &Store, time: Time) -> Result<()> {
+    while store.write_blocking(Id::NIL, move |tx| end_some_before(tx, time))? > 0 {}
+    Ok(())
+}
+
+/// Ends as many of them as a transaction may; returns how many.
+fn end_some_before(tx: &mut Tx, time: Time) -> Result<usize> {
+    let mut ended: Vec<Session> = Vec::new();
+    tx.view().for_each(ListSource::TABLE, &(), Order::Ascending, |session: Session| {
+        if session.created_at < time {
+            ended.push(session);
+        }
+        let is_enough = ended.len() == MAX_ENDED;
+        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    ended.iter().try_for_each(|session| tx.remove(session))?;
+    Ok(ended.len())
 }
 
 /// Returns a session with its token, which is derived and always the same.

@@ -111,10 +111,11 @@ mod tests {
             };
             fixture.store.write_blocking(fixture.org, add).unwrap()
         };
-        let mut wanted = add(vec![1, 0, 1]);
+        // An item of the kind that is scanned for long is right behind the gap, whatever the direction.
+        let mut wanted = add(vec![1, 1, 0]);
         // More than one page scans is between the wanted items of this kind.
         (0..5).for_each(|_| drop(add(vec![0; 4001])));
-        wanted.extend(add(vec![1, 0]));
+        wanted.extend(add(vec![0, 1, 1]));
         wanted.reverse();
         for limit in [1, 2, 3, 9] {
             let mut found = Vec::new();
@@ -130,6 +131,10 @@ mod tests {
                 }
             }
             assert_eq!(found, wanted, "in pages of {limit}");
+            let keep = |thing: &MergedItem| wanted.contains(&thing.id);
+            found = backwards(&fixture, team, &[0, 1], limit, keep);
+            found.reverse();
+            assert_eq!(found, wanted, "in pages of {limit}, backwards");
         }
     }
 
@@ -173,7 +178,8 @@ mod tests {
                     part.after = next;
                 }
                 assert_eq!(found, expected, "{kinds:?} in pages of {limit}");
-                found = backwards(&fixture, team, &kinds, limit);
+                let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
+                found = backwards(&fixture, team, &kinds, limit, keep);
                 found.reverse();
                 assert_eq!(found, expected, "{kinds:?} in pages of {limit}, backwards");
             }
@@ -186,8 +192,8 @@ mod tests {
         team: Id<Team>,
         kinds: &[u8],
         limit: usize,
+        keep: impl Fn(&MergedItem) -> bool + Copy,
     ) -> Vec<Id<MergedItem>> {
-        let keep = |thing: &MergedItem| !thing.id.bytes()[15].is_multiple_of(8);
         let (mut found, mut part) = (Vec::new(), PageRequest { limit, after: None });
         loop {
             let page = |view: &View| {

@@ -391,9 +391,10 @@ fn what_another_organization_owns_is_not_the_target_of_what_is_left_to_a_sweep()
 
 #[test]
 fn nothing_is_left_to_the_sweep_of_another_organization() {
-    /// Leads elsewhere when it is removed.
+    /// Leads elsewhere when it is removed; the second takes the first one there with it, and leads back.
     #[derive(Clone, Encode, Decode)]
     struct Door(u32);
+    /// Leads elsewhere when it is removed, and nothing refers to it.
     #[derive(Clone, Encode, Decode)]
     struct Sign(u32);
     static SIGN_DOOR: Reference<Sign, Door> = Reference::cascade(
@@ -410,6 +411,10 @@ fn nothing_is_left_to_the_sweep_of_another_organization() {
         }
         fn removed(&self, tx: &mut Tx) -> Result<()> {
             tx.set_org(org(2));
+            if self.0 == 2 {
+                tx.remove(&Door(1))?;
+                tx.set_org(org(1));
+            }
             Ok(())
         }
     }
@@ -420,16 +425,26 @@ fn nothing_is_left_to_the_sweep_of_another_organization() {
         fn key(&self) -> u32 {
             self.0
         }
+        fn removed(&self, tx: &mut Tx) -> Result<()> {
+            tx.set_org(org(2));
+            Ok(())
+        }
     }
     static DOORS: LazyLock<Vec<TableInfo>> =
         LazyLock::new(|| vec![TableInfo::of::<Door>(), TableInfo::of::<Sign>()]);
     let store = Store::in_memory(Clock::system(), &DOORS);
-    let removed = store.write_blocking(org(1), |tx| {
-        tx.insert(&Door(1))?;
-        tx.insert(&Sign(1))?;
-        tx.remove(&Door(1))
-    });
-    assert_eq!(removed.unwrap_err().kind(), Kind::Internal);
+    store.write_blocking(org(2), |tx| tx.insert(&Door(1))).unwrap();
+    let removals: [fn(&mut Tx) -> Result<()>; 3] =
+        [|tx| tx.remove(&Door(1)), |tx| tx.remove(&Door(2)), |tx| tx.remove(&Sign(1))];
+    for remove in removals {
+        let removed = store.write_blocking(org(1), move |tx| {
+            [1, 2].iter().try_for_each(|door| tx.insert(&Door(*door)))?;
+            tx.insert(&Sign(1))?;
+            remove(tx)
+        });
+        let refused = format!("{:?}", removed.unwrap_err());
+        assert!(refused.contains("goes on in another organization"), "{refused}");
+    }
 }
 
 #[test]

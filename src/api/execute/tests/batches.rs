@@ -28,7 +28,9 @@ impl Three {
     fn fail(&self, item: usize) -> Result<()> {
         assert!(self.how != "panic", "as a fault would");
         match (self.how.as_str(), item) {
-            ("one is refused", 1) | ("all are refused", _) => {
+            ("one is refused", 1)
+            | ("all are refused", _)
+            | ("one is paid and the others are refused", 1..) => {
                 Err(Error::busy("overloaded", "too much", 1))
             }
             ("one may not", 1) => Err(Error::new(Kind::Forbidden, "forbidden", "no more")),
@@ -54,6 +56,12 @@ impl Batch for Three {
                 return Err(Error::busy("overloaded", "too much", 1));
             }
         }
+        if self.how == "one is paid and the others are refused" {
+            return match calls.send(to_nobody()) {
+                None => Ok(None),
+                Some(_) => Err(Error::busy("overloaded", "too much", 1)),
+            };
+        }
         while self.how == "slow" && item == 2 && Instant::now() < self.until {
             std::thread::yield_now();
         }
@@ -73,6 +81,7 @@ fn prepare(_: &View, req: &Req<(), NewNote>) -> Result<PreparedBatch<Three>> {
     let time = match how.as_str() {
         "no time" => Duration::ZERO,
         "slow" => Duration::from_millis(200),
+        "one is paid and the others are refused" => Duration::from_secs(2),
         _ => Duration::from_secs(60),
     };
     // Later than the time is up.
@@ -141,6 +150,13 @@ async fn what_was_called_for_is_kept_once_the_server_has_less_to_do() {
     let fixture = fixture().await;
     let ended_so = passed_on(&fixture, "one is busy once it has called").await;
     assert_eq!(ended_so, ended(&["0", "1", "2"], "Whole"));
+}
+
+#[tokio::test]
+async fn what_was_paid_is_concluded_though_nothing_of_it_could_be_kept() {
+    let fixture = fixture().await;
+    let ended_so = passed_on(&fixture, "one is paid and the others are refused").await;
+    assert_eq!(ended_so, ended(&[], "Refused"));
 }
 
 #[tokio::test]

@@ -7,18 +7,21 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::apply::{Request, request};
+use super::kind::Fields;
 use super::kinds::CHANNEL;
 use super::plan::{Plan, Step};
 use super::remote::Remote;
-use super::state::{ArtifactKey, State, Text, VersionName};
+use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, numbers};
+use super::tree::Tree;
 use crate::api::{RawArgs, ServerInfo};
 use crate::auth::RequiredCredential;
 use crate::base::{ArtifactName, Error, Keys, Range, Version};
+use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::failure::Failure;
 use crate::http::{Match, Router};
 use crate::outside::Method;
 use crate::resources::{self, notifications};
-use crate::templates::{self, Imported, compile};
+use crate::templates::{self, Diagnostic, Imported, compile};
 
 /// What would be refused, each with its step.
 #[derive(Default)]
@@ -35,7 +38,11 @@ pub struct Refused {
 ///
 /// # Errors
 /// If the program is faulty.
-pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refused, Failure> {
+pub fn refused(
+    (files, local): (&Tree, &State<Text>),
+    remote: &Remote,
+    plan: &Plan,
+) -> Result<Refused, Failure> {
     let router = Router::new(resources::routes()).map_err(|e| Failure::Failed(e.to_string()))?;
     let expected = remote.known.expecting(local.resources.keys());
     let mut refused = Refused::default();
@@ -56,8 +63,16 @@ pub fn refused(local: &State<Text>, remote: &Remote, plan: &Plan) -> Result<Refu
                 Vec::new()
             }
         };
-        why.extend(why_not_valid(local, remote, step));
+        if let Step::Create { resource, fields } = step
+            && *resource.0 == CHANNEL
+        {
+            why.extend(why_not_valid_config(fields));
+        }
         refused.by_version.extend(why.into_iter().map(|why| format!("{line}: {why}")));
+        if let Step::Publish { version, text } = step {
+            let problems = why_not_compiled(local, remote, version, text);
+            refused.by_version.extend(at_lines(files, version, &problems));
+        }
     }
     Ok(refused)
 }
@@ -77,15 +92,46 @@ pub fn decided_by(server: Option<&str>, refused: Vec<String>) -> Result<Vec<Stri
 }
 
 /// Returns what texts to be published say that their authors may have meant otherwise.
-pub fn warnings(plan: &Plan) -> Vec<String> {
+pub fn warnings(files: &Tree, plan: &Plan) -> Vec<String> {
     let of = |step: &Step| match step {
         Step::Publish { version, text } => {
-            let warnings = templates::warnings(&text.source);
-            warnings.iter().map(|warning| format!("{version}: {warning}")).collect()
+            at_lines(files, version, &templates::warnings(&text.source))
         }
         _ => Vec::new(),
     };
     plan.steps.iter().flat_map(of).collect()
+}
+
+/// What was found in the text of a version, each at its place in the file.
+fn at_lines(files: &Tree, version: &VersionName, found: &[Diagnostic]) -> Vec<String> {
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let file = file_of(files, version);
+    let at = |found: &Diagnostic| match &file {
+        Some(file) => {
+            let [line, column] = [found.line, found.column].map(|number| number as usize);
+            file.problem_in_text(line, column, &found.message).to_string()
+        }
+        None => format!("{version}: {found}"),
+    };
+    found.iter().map(at).collect()
+}
+
+/// Returns the file of a version, if there is one.
+fn file_of(tree: &Tree, version: &VersionName) -> Option<PromptFile> {
+    let VersionName { artifact: ArtifactKey { registry, is_prompt, name }, numbers: of, model } =
+        version;
+    let folder = if *is_prompt { "prompts" } else { "promptlets" };
+    let begin = format!("registries/{registry}/{folder}/{name}");
+    let files = tree.range(begin.clone()..).take_while(|(path, _)| path.starts_with(&begin));
+    // Of the version before, of another model, or of a longer name: only the file itself says it.
+    let named = files.filter(|(path, _)| path[begin.len()..].starts_with(['.', '@', '~']));
+    let mut read = named.filter_map(|(path, text)| PromptFile::parse(path, text).ok());
+    read.find(|file| {
+        let version = file.version.as_deref().and_then(numbers);
+        version == Some(*of) && file.model.as_deref().unwrap_or(GENERIC) == model
+    })
 }
 
 /// Returns what the messages of files say that is not so: of a version that is published with another one,
@@ -143,30 +189,31 @@ fn reasons(error: &Error) -> Vec<String> {
     }
 }
 
-/// Why what a request says would not be valid there: a text that does not compile, the configuration of a
-/// channel.
-fn why_not_valid(local: &State<Text>, remote: &Remote, step: &Step) -> Vec<String> {
-    match step {
-        Step::Publish { version, text } => {
-            let resolve = |name: &ArtifactName, range: &Range| {
-                let of = ArtifactKey {
-                    registry: version.artifact.registry.clone(),
-                    is_prompt: false,
-                    name: name.to_string(),
-                };
-                Ok::<_, Infallible>(imported(local, remote, &of, range))
-            };
-            let Ok(compiled) = compile(&text.source, resolve);
-            compiled.problems.iter().map(ToString::to_string).collect()
-        }
-        Step::Create { resource, fields } if *resource.0 == CHANNEL => {
-            let workflow = fields.get("workflow").and_then(Value::as_str).unwrap_or_default();
-            let config = fields.get("config").cloned().unwrap_or_else(|| json!({}));
-            let read = notifications::check_config(workflow, &config);
-            read.err().map_or(Vec::new(), |error| reasons(&error))
-        }
-        _ => Vec::new(),
-    }
+/// Why a text does not compile there.
+fn why_not_compiled(
+    local: &State<Text>,
+    remote: &Remote,
+    version: &VersionName,
+    text: &Text,
+) -> Vec<Diagnostic> {
+    let resolve = |name: &ArtifactName, range: &Range| {
+        let of = ArtifactKey {
+            registry: version.artifact.registry.clone(),
+            is_prompt: false,
+            name: name.to_string(),
+        };
+        Ok::<_, Infallible>(imported(local, remote, &of, range))
+    };
+    let Ok(compiled) = compile(&text.source, resolve);
+    compiled.problems
+}
+
+/// Why the configuration of a channel would not be valid there.
+fn why_not_valid_config(channel: &Fields) -> Vec<String> {
+    let workflow = channel.get("workflow").and_then(Value::as_str).unwrap_or_default();
+    let config = channel.get("config").cloned().unwrap_or_else(|| json!({}));
+    let read = notifications::check_config(workflow, &config);
+    read.err().map_or(Vec::new(), |error| reasons(&error))
 }
 
 /// What an import is replaced by: any text, if there is or will be a version in its range.
@@ -189,6 +236,31 @@ fn imported(
 mod tests {
     use super::super::remote::Row;
     use super::*;
+
+    #[test]
+    fn the_file_of_a_version_is_found_beside_those_of_others() {
+        let prompt =
+            |version: &str, more: &str| format!("+++\nversion = \"{version}\"\n{more}+++\nHi\n");
+        let files = [
+            ("a.md", prompt("2.0.0", "")),
+            ("a@1.0.0.md", prompt("1.0.0", "")),
+            ("a~m.md", prompt("2.0.0", "model = \"m\"\n")),
+            ("a.b.md", prompt("3.0.0", "")),
+            ("ab.md", prompt("2.0.0", "")),
+        ];
+        let at = |file: &str| format!("registries/main/prompts/{file}");
+        let tree: Tree = files.iter().map(|(file, text)| (at(file), text.clone())).collect();
+        let found = |major: u64, model: &str| {
+            let artifact =
+                ArtifactKey { registry: "main".into(), is_prompt: true, name: "a".into() };
+            let version = VersionName { artifact, numbers: [major, 0, 0], model: model.into() };
+            file_of(&tree, &version).map(|file| file.path)
+        };
+        assert_eq!(found(2, GENERIC), Some(at("a.md")));
+        assert_eq!(found(1, GENERIC), Some(at("a@1.0.0.md")));
+        assert_eq!(found(2, "m"), Some(at("a~m.md")));
+        assert_eq!(found(4, GENERIC), None);
+    }
 
     #[test]
     fn a_message_that_is_not_that_of_its_version_is_told() {

@@ -8,7 +8,7 @@ use super::kind::{Absent, Access, Fields, Kind, child_name};
 use super::kinds::{KINDS, REGISTRY, children_of};
 use super::state::{ArtifactKey, GENERIC, State, Text, VersionName, input_fields, numbers};
 use super::tree::{MARK, MARK_CONTENT, Tree, file_name, is_file_name};
-use crate::base::{ArtifactName, Label, Slug, Tag, Version, lines};
+use crate::base::{ArtifactName, Label, Slug, Tag, Version, lines, nearest};
 use crate::cli::client::prompt_file::{self, PromptFile};
 use crate::cli::client::text_file::position;
 use crate::cli::client::toml_json::{self, NotJson};
@@ -73,9 +73,14 @@ impl Parsing {
     fn mark(&self, text: &str) -> Result<(), String> {
         let table = table(text)?;
         match table.get("format") {
-            Some(Value::Number(format)) if format.as_u64() == Some(1) => Ok(()),
-            _ => Err(": is of another format; use the version of roadstead that wrote it".into()),
+            Some(Value::Number(format)) if format.as_u64() == Some(1) => {}
+            _ => {
+                return Err(
+                    ": is of another format; use the version of roadstead that wrote it".into()
+                );
+            }
         }
+        no_others(&table, &["format"])
     }
 
     fn resource(
@@ -103,11 +108,10 @@ impl Parsing {
                 })?;
             }
         }
-        let known: Vec<&str> = kind.fields.iter().map(|field| field.0).collect();
-        if let Some(unknown) = table.keys().find(|field| !known.contains(&field.as_str())) {
-            let known = known.join(", ");
-            return Err(format!(": {unknown} is none of the fields of this kind: {known}"));
-        }
+        let own = kind.fields.iter().map(|field| field.0);
+        let parts = children_of(kind).map(|(_, parent)| parent.field);
+        let key = slug.is_none().then_some(kind.key);
+        no_others(&table, &key.into_iter().chain(own).chain(parts).collect::<Vec<_>>())?;
         for (field, absent) in kind.fields {
             if *absent == Absent::Null && !table.contains_key(*field) {
                 table.insert((*field).to_string(), Value::Null);
@@ -256,6 +260,19 @@ impl Parsing {
             }
         }
     }
+}
+
+/// Refuses a field that is not known.
+fn no_others(table: &Fields, known: &[&str]) -> Result<(), String> {
+    let Some(unknown) = table.keys().find(|field| !known.contains(&field.as_str())) else {
+        return Ok(());
+    };
+    let meant = match nearest(unknown, known.iter().copied()) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => String::new(),
+    };
+    let known = known.join(", ");
+    Err(format!(": {unknown} is none of the fields of this kind: {known}{meant}"))
 }
 
 /// Parses a file as an object; fields of JSON texts are what these say.
@@ -507,6 +524,21 @@ mod tests {
         assert!(parsed(&[("policies/a.toml", &policy("a/b", "c"))]).is_ok());
         let refused = parsed(&[("policies/a.toml", &policy("a", "b/c"))]).unwrap_err();
         assert_eq!(refused, "policies/a.toml: registries must be a list of texts without slashes");
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_refused_with_those_that_are() {
+        let refused = parsed(&[("environments/a.toml", "slug = \"a\"\n[varables]\nA = \"b\"")]);
+        let refused = refused.unwrap_err();
+        assert!(refused.starts_with("environments/a.toml: varables is none of the fields"));
+        assert!(
+            refused.contains(": slug, name, ") && refused.contains(", variables;"),
+            "{refused}"
+        );
+        assert!(refused.ends_with("did you mean variables?"), "{refused}");
+        let mark = format!("{MARK_CONTENT}x = 1\n");
+        let refused = parsed(&[(MARK, &mark)]).unwrap_err();
+        assert_eq!(refused, "roadstead.toml: x is none of the fields of this kind: format");
     }
 
     #[test]

@@ -241,6 +241,8 @@ struct Planned {
     plan: Plan,
     remote: Remote,
     warnings: Vec<String>,
+    /// How many of its steps ask for an approval, and so are not done by it.
+    approvals: usize,
 }
 
 /// Compares files with the server, the files first: nothing is sent where they are wrong.
@@ -258,7 +260,7 @@ fn planned(
     let same = published_alike(api, &local, &remote)?;
     let plan = plan::plan(&local, &sorted, &remote, &same, prune)?;
     let Refused { mut always, by_version, without_session } =
-        check::refused(&local, &remote, &plan)?;
+        check::refused((files, &local), &remote, &plan)?;
     let mut warnings = names::warnings(files.keys());
     let ProtectedLabels { refused: without_right, waiting } = protected::read(api, &plan)?;
     if !by_version.is_empty() {
@@ -276,11 +278,12 @@ fn planned(
     if !always.is_empty() {
         return Err(Failure::Usage(always.join("\n")));
     }
-    warnings.extend(check::warnings(&plan));
+    warnings.extend(check::warnings(files, &plan));
     warnings.extend(check::about_messages(&local, &remote));
+    let approvals = waiting.len();
     warnings.extend(waiting);
     warn(&warnings);
-    Ok(Planned { plan, remote, warnings })
+    Ok(Planned { plan, remote, warnings, approvals })
 }
 
 fn warn(warnings: &[String]) {
@@ -318,6 +321,17 @@ fn counted(steps: usize) -> String {
     if steps == 1 { "1 step".into() } else { format!("{steps} steps") }
 }
 
+/// What was done by so many steps, some of which ask for an approval alone.
+fn applied(steps: usize, approvals: usize) -> String {
+    let done = format!("{} done", counted(steps - approvals));
+    let waiting = format!("{} for approval: roadstead prompt changes", counted(approvals));
+    match approvals {
+        0 => done,
+        _ if approvals == steps => format!("nothing done; asked by {waiting}"),
+        _ => format!("{done}; asked by {waiting}"),
+    }
+}
+
 impl ShowPlan {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
@@ -344,7 +358,8 @@ impl Apply {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let files = tree::read(&self.dir)?;
-        let Planned { plan, mut remote, warnings } = planned(&files, (self.prune, true), &api)?;
+        let Planned { plan, mut remote, warnings, approvals } =
+            planned(&files, (self.prune, true), &api)?;
         let hash = plan.hash();
         let begun = Journal::of(self.plan.as_deref().unwrap_or(&hash))?;
         if let Some(asked) = &self.plan
@@ -370,7 +385,7 @@ impl Apply {
         }
         let text = match plan.steps.len() {
             0 => "nothing to do".to_string(),
-            steps => format!("{} done", counted(steps)),
+            steps => applied(steps, approvals),
         };
         output::print(self.client.json, &value(&plan, &warnings), &text)
     }

@@ -71,7 +71,10 @@ impl ProtectedLabels {
                 "{line}: removing the label takes approvals; ask for that on the page of the prompt"
             ));
         } else if takes_approvals {
-            self.waiting.push(format!("{line}: the label is moved when that is approved"));
+            self.waiting.push(format!(
+                "{line}: the label is moved when that is approved; another change of it that waits is \
+                 superseded"
+            ));
         }
     }
 }

@@ -9,7 +9,7 @@ use super::which::Which;
 use crate::cli::client::api::{Api, segment};
 use crate::cli::client::assignments::Assignments;
 use crate::cli::client::flags::ClientFlags;
-use crate::cli::client::lookup::llm_provider;
+use crate::cli::client::lookup::{llm_provider, none_called};
 use crate::cli::client::prompt_file::PromptFile;
 use crate::cli::client::table::cell;
 use crate::cli::failure::Failure;
@@ -28,7 +28,8 @@ const TOTAL: Duration = Duration::from_secs(300);
                         A key needs the scopes artifact:read and llm-provider:test.\n\n\
                         Examples:\n  \
                         roadstead prompt try main/scribe@production --message Hello\n  \
-                        roadstead prompt try main/scribe --file scribe.md --set PRODUCT=Harbour"
+                        roadstead prompt try main/scribe --file scribe.md --set PRODUCT=Harbour\n  \
+                        roadstead prompt try main/scribe --input first"
 )]
 pub struct Try {
     #[command(flatten)]
@@ -48,6 +49,10 @@ pub struct Try {
 
     #[command(flatten)]
     values: Assignments,
+
+    /// Take values and message of this input of the prompt; --set and --message go before
+    #[arg(long, value_name = "INPUT")]
+    input: Option<String>,
 
     /// Environment, by slug or id, that supplies the other values
     #[arg(long, value_name = "ENVIRONMENT")]
@@ -116,21 +121,35 @@ impl Try {
         Ok(())
     }
 
+    /// The input of the prompt whose values are taken; null without one.
+    fn input(&self, api: &Api, registry: &str) -> Result<Value, Failure> {
+        let Some(name) = &self.input else { return Ok(Value::Null) };
+        let path = format!("/prompts/{}/inputs", segment(&self.which.artifact.name));
+        let inputs = api.list(&path, &[("registryRef", Some(registry))], usize::MAX)?.items;
+        let found = inputs.iter().find(|input| input["name"] == **name);
+        found.cloned().ok_or_else(|| none_called(&inputs, "name", name, "input of this prompt"))
+    }
+
     fn body(&self, api: &Api) -> Result<Value, Failure> {
         let file = self.file.as_deref().map(PromptFile::read).transpose()?;
         let provider = llm_provider(api, self.provider.as_deref())?;
         let artifact = &self.which.artifact;
+        let registry = artifact.registry_ref(api)?;
+        let input = self.input(api, &registry)?;
+        let mut variables = input["variables"].as_object().cloned().unwrap_or_default();
+        variables.extend(self.values.read()?);
+        let message = self.message.clone().map_or_else(|| input["message"].clone(), Value::from);
         Ok(json!({
-            "registryRef": artifact.registry_ref(api)?,
+            "registryRef": registry,
             "artifactType": self.which.kind.text(),
             "version": artifact.selector,
             "draftId": self.draft,
             "source": file.map(|file| file.source),
-            "variables": self.values.read()?,
+            "variables": variables,
             "environment": self.environment,
             "llmProviderId": provider,
             "model": self.model,
-            "message": self.message,
+            "message": message,
             "maxTokens": self.max_tokens,
             "temperature": self.temperature,
         }))

@@ -224,7 +224,9 @@ impl HeartbeatLoop {
         }
         self.detector.observe(members.clone(), Instant::now());
         shared.nodes.send_replace(self.detector.nodes(Some(&self.own)));
-        shared.note_slots(read_slots(connection)?);
+        let nodes = members.iter().map(|one| &one.member).filter(|member| member.is_node());
+        let nodes = nodes.map(Member::token).collect();
+        shared.note_others(nodes, read_slots(connection)?);
         for gone in self.detector.suspected(REMOVAL_TIMEOUT) {
             if gone.member.is_node() && gone.member != self.own {
                 let who = gone.member.description();

@@ -4,13 +4,14 @@
 //! there at one check, and in no notification until the next, was moved by a commit that nobody here
 //! knows of.
 //!
-//! A slot that is gone was removed with its node, which may have committed since the last check, and have
-//! stopped before it could notify of that, or before it knew the outcome. Whoever removes a slot waits for
-//! the commits that move it, and none succeeds after that: a snapshot in which a slot is gone, and each
-//! later one, has all of them. Of a node of which no slot was there at any check, which has come and left
-//! between two, the notifications alone tell.
+//! A node that is gone may have committed since the last check, and have stopped before it could notify of
+//! that, or before it knew the outcome. Nodes are compared, and not their slots: a slot is created by a
+//! connection's first write, and may come and go between two checks. Whoever removes a node removes its slots
+//! in the same transaction, which waits for the commits that move them, and none of the node succeeds after
+//! that: a snapshot in which a node is gone, and each later one, has all of its commits. Of a node that has
+//! itself come and left between two checks, the notifications alone tell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard};
 
 use super::slot::{SeenSlot, Token};
@@ -29,6 +30,8 @@ struct State {
     received: HashMap<Vec<u8>, u64>,
     /// What was there at the last check; none before the first.
     seen: Option<HashMap<Vec<u8>, u64>>,
+    /// The nodes that were there at the last check.
+    nodes: HashSet<Token>,
     /// What was new then, and not received yet.
     unreceived: Vec<SeenSlot>,
 }
@@ -52,12 +55,12 @@ impl MissedNotifications {
         }
     }
 
-    /// Notes what is there now; `own` is the token of this node. Returns whether there was a commit
-    /// whose notification was missed, or may have been.
-    pub fn check(&self, mut slots: Vec<SeenSlot>, own: Token) -> bool {
+    /// Notes which nodes and slots are there now; `own` is the token of this node. Returns whether there was
+    /// a commit whose notification was missed, or may have been.
+    pub fn check(&self, nodes: HashSet<Token>, mut slots: Vec<SeenSlot>, own: Token) -> bool {
         slots.retain(|(slot, _)| !slot.starts_with(&own));
         let mut state = self.state();
-        let State { is_listening, received, seen, unreceived } = &mut *state;
+        let State { is_listening, received, seen, nodes: before, unreceived } = &mut *state;
         let is_received =
             |slot: &Vec<u8>, number| received.get(slot).is_some_and(|last| *last >= number);
         let mut has_missed = unreceived.iter().any(|(slot, number)| !is_received(slot, *number));
@@ -74,8 +77,9 @@ impl MissedNotifications {
             new.clear();
         }
         *unreceived = new;
+        has_missed |= !before.is_subset(&nodes);
+        *before = nodes;
         let there: HashMap<_, _> = slots.into_iter().collect();
-        has_missed |= seen.iter().flatten().any(|(slot, _)| !there.contains_key(slot));
         if received.len() > there.len() + SPARE {
             received.retain(|slot, _| there.contains_key(slot));
         }
@@ -89,44 +93,60 @@ mod tests {
     use super::*;
 
     const OWN: Token = [1; 16];
+    const OTHER: Token = [2; 16];
 
     fn slots(other: u64) -> Vec<SeenSlot> {
         vec![(vec![1; 20], other * 7), (vec![2; 20], other)]
+    }
+
+    /// A check by a node beside another.
+    fn check(missed: &MissedNotifications, slots: Vec<SeenSlot>) -> bool {
+        missed.check([OWN, OTHER].into(), slots, OWN)
     }
 
     #[test]
     fn a_notification_is_missed_if_it_is_not_received_until_the_next_check() {
         let missed = MissedNotifications::default();
         missed.set_listening(true);
-        assert!(!missed.check(slots(5), OWN), "what was there before is not new");
-        assert!(!missed.check(slots(6), OWN), "its notification may still come");
-        assert!(missed.check(slots(6), OWN));
-        assert!(!missed.check(slots(6), OWN), "everybody has been woken");
-        assert!(!missed.check(slots(7), OWN));
+        assert!(!check(&missed, slots(5)), "what was there before is not new");
+        assert!(!check(&missed, slots(6)), "its notification may still come");
+        assert!(check(&missed, slots(6)));
+        assert!(!check(&missed, slots(6)), "everybody has been woken");
+        assert!(!check(&missed, slots(7)));
         missed.receive([(vec![2; 20], 8)]);
-        assert!(!missed.check(slots(9), OWN), "that of a later one has come");
-        assert!(missed.check(slots(10), OWN), "not of the one it saw, though the slot moved on");
+        assert!(!check(&missed, slots(9)), "that of a later one has come");
+        assert!(check(&missed, slots(10)), "not of the one it saw, though the slot moved on");
     }
 
     #[test]
     fn a_node_that_has_left_may_have_committed_before_without_a_notification() {
         let missed = MissedNotifications::default();
         missed.set_listening(true);
-        assert!(!missed.check(slots(5), OWN));
+        assert!(!check(&missed, slots(5)));
         missed.receive([(vec![2; 20], 6)]);
-        assert!(missed.check(Vec::new(), OWN), "there may have been later ones");
-        assert!(!missed.check(Vec::new(), OWN), "everybody has been woken");
+        assert!(missed.check([OWN].into(), Vec::new(), OWN), "there may have been later ones");
+        assert!(!missed.check([OWN].into(), Vec::new(), OWN), "everybody has been woken");
+    }
+
+    #[test]
+    fn a_node_that_has_left_may_have_committed_though_it_had_no_slot_before() {
+        let missed = MissedNotifications::default();
+        missed.set_listening(true);
+        assert!(!check(&missed, Vec::new()));
+        assert!(!check(&missed, Vec::new()), "it reads");
+        assert!(missed.check([OWN].into(), Vec::new(), OWN), "it may have written since");
+        assert!(!check(&missed, Vec::new()), "another has come");
     }
 
     #[test]
     fn without_notifications_every_check_finds_what_is_new() {
         let missed = MissedNotifications::default();
-        assert!(!missed.check(slots(5), OWN));
+        assert!(!check(&missed, slots(5)));
         for number in 6..9 {
-            assert!(missed.check(slots(number), OWN), "{number}");
+            assert!(check(&missed, slots(number)), "{number}");
         }
-        assert!(!missed.check(slots(8), OWN));
+        assert!(!check(&missed, slots(8)));
         missed.set_listening(true);
-        assert!(!missed.check(slots(9), OWN));
+        assert!(!check(&missed, slots(9)));
     }
 }

@@ -293,7 +293,6 @@ impl Engine for Postgres {
         }
         // The answers to those just before still come, over the connections.
         self.shared.queue.wait_heavy(TELL_TIME);
-        // What others are not told of any more they look for, since the slots are gone.
         self.shared.notifications.close();
         if let Some(notifier) = &self.notifier {
             notifier.stop();

@@ -57,6 +57,8 @@ pub enum Control {
     Silent,
     /// Notifications of other nodes are ignored.
     Deaf,
+    /// What other nodes have not notified of is not looked for.
+    Blind,
     /// The heartbeat is never changed, and the background work goes on without the lease.
     Unfenced,
 }

@@ -1,5 +1,6 @@
 //! What the threads of an engine share.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -174,11 +175,14 @@ impl Shared {
         self.unknown_outcomes.note_heartbeat(Instant::now());
     }
 
-    /// Has all look again who wait here if the slots, as they were just read, show a commit that they were
-    /// not told of.
-    pub fn note_slots(&self, slots: Vec<SeenSlot>) {
+    /// Has all look again who wait here if the nodes and slots, as they were just read, show a commit that
+    /// they were not told of, or may not have been.
+    pub fn note_others(&self, nodes: HashSet<Token>, slots: Vec<SeenSlot>) {
+        if self.control == Some(Control::Blind) {
+            return;
+        }
         let has_appeared = self.unknown_outcomes.check(&slots, Instant::now());
-        if self.missed_notifications.check(slots, self.token) || has_appeared {
+        if self.missed_notifications.check(nodes, slots, self.token) || has_appeared {
             self.signals.notify_all();
         }
     }
