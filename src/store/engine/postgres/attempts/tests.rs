@@ -194,7 +194,8 @@ fn who_waits_looks_again_once_a_write_is_visible_whose_outcome_was_unknown() {
         runtime.block_on(woken).is_ok_and(|signal| signal == Signal::Everything)
     };
     let slot = shared.slots().create(shared.token);
-    let see = |number| shared.note_slots(vec![(slot.id.to_vec(), number)]);
+    let none = std::collections::HashSet::new;
+    let see = |number| shared.note_others(none(), vec![(slot.id.to_vec(), number)]);
     shared.unknown_outcomes.add(slot.clone());
     see(0);
     shared.note_committed();
