@@ -60,6 +60,9 @@ pub enum Request {
     RotateKey {
         /// The new key, in hexadecimal, if the client supplies one.
         new_key: Option<String>,
+        /// The check of the key that the client has kept as the old one, if it has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<String>,
     },
     /// Read the audit logs.
     Audit {
@@ -103,8 +106,8 @@ pub enum Request {
 
 impl Request {
     /// Returns the request to replace the key.
-    pub fn rotate_key(new_key: Option<&MasterKey>) -> Self {
-        Request::RotateKey { new_key: new_key.map(|key| codec::hex(key.bytes())) }
+    pub fn rotate_key(new_key: Option<&MasterKey>, kept: Option<String>) -> Self {
+        Request::RotateKey { new_key: new_key.map(|key| codec::hex(key.bytes())), kept }
     }
 }
 
@@ -129,6 +132,9 @@ pub enum ControlResponse {
         resealed: u64,
         /// What the operator must do now.
         to_do: Option<String>,
+        /// Whether the old key was a file of the data directory.
+        #[serde(default)]
+        is_destroyed: bool,
     },
     /// What was read of the audit logs.
     Audit(AuditReply),
@@ -272,7 +278,9 @@ fn serve(stream: &UnixStream, server: &Server, turns: &Turns) -> std::io::Result
 fn carry_out(request: &Request, stream: &UnixStream, server: &Server) -> ControlResponse {
     let Server { dir, store, link_base, startup, tls } = server;
     match request {
-        Request::RotateKey { new_key } => rotate_key(new_key.as_deref(), stream, dir, store),
+        Request::RotateKey { new_key, kept } => {
+            rotate_key((new_key.as_deref(), kept.as_deref()), stream, dir, store)
+        }
         Request::Audit { request } => match audit_reply(store, request) {
             Ok(reply) => ControlResponse::Audit(reply),
             Err(error) => ControlResponse::Failed(error.message().into()),
@@ -358,7 +366,7 @@ fn export(slug: &str, stream: &UnixStream, store: &Store) -> Result<ExportReport
 }
 
 fn rotate_key(
-    new_key: Option<&str>,
+    (new_key, kept): (Option<&str>, Option<&str>),
     stream: &UnixStream,
     dir: &DataDir,
     store: &Store,
@@ -368,7 +376,7 @@ fn rotate_key(
         Some(key) => key,
         None => None,
     };
-    let rotated = rotate(dir, store, next, &mut |progress| {
+    let rotated = rotate(dir, store, next, kept, &mut |progress| {
         let crate::store::RotationProgress { resealed, done, all } = progress;
         // A client that has gone does not end the rotation.
         let _ = send(stream, &ControlResponse::Progress { resealed, done, all });
@@ -376,7 +384,8 @@ fn rotate_key(
     match rotated {
         Ok(rotated) => {
             report(&rotated);
-            ControlResponse::Rotated { resealed: rotated.resealed, to_do: rotated.to_do }
+            let Rotated { resealed, to_do, is_destroyed } = rotated;
+            ControlResponse::Rotated { resealed, to_do, is_destroyed }
         }
         Err(error) => {
             tracing::error!(%error, "the key could not be replaced");
@@ -407,7 +416,7 @@ pub fn resume_rotation(
         return Ok(());
     }
     tracing::info!("resuming the replacement of the key");
-    std::thread::spawn(move || match rotate(&dir, &store, None, &mut |_| {}) {
+    std::thread::spawn(move || match rotate(&dir, &store, None, None, &mut |_| {}) {
         Ok(rotated) => report(&rotated),
         Err(error) => tracing::error!(%error, "the key could not be replaced"),
     });

@@ -223,13 +223,15 @@ impl DataDir {
     }
 
     /// Writes the key that a rotation is to replace, or replaces already, into a new file that only its
-    /// owner may read.
+    /// owner may read. Returns its check, by which the rotation knows it.
     ///
     /// # Errors
     /// If there is another file, it cannot be written, or the directory has no key.
-    pub fn keep_old_key(&self, file: &Path) -> Result<(), DataDirError> {
+    pub fn keep_old_key(&self, file: &Path) -> Result<String, DataDirError> {
         let (keys, _) = self.keys_to_read()?;
-        secret_key::keep(file, &keys.previous().unwrap_or_else(|| keys.current()))
+        let old = keys.previous().unwrap_or_else(|| keys.current());
+        secret_key::keep(file, &old)?;
+        Ok(check_of(&old))
     }
 
     /// Returns the key source.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{find_person, installation_admins, name_installation_admins};
+use crate::auth::{find_person, installation_admins, is_vouched_for, name_installation_admins};
 use crate::base::{Email, Error, Id, Issue, Result};
 use crate::store::{Store, Tx, View};
 
@@ -27,13 +27,16 @@ pub struct AdminsOfInstallation {
     /// Those of the addresses that no account has.
     #[serde(default)]
     pub without_account: Vec<String>,
+    /// Those whose account has not proved them, and so does not administer anything yet.
+    #[serde(default)]
+    pub unproved: Vec<String>,
 }
 
 /// Carries out a change, if there is one, and returns who administers the installation. Blocks.
 ///
 /// # Errors
-/// 400 for what is no address, and for addresses none of which an account has where somebody administers the
-/// installation; if the store fails.
+/// 400 for what is no address, and for addresses of whom nobody would administer the installation where
+/// somebody does; if the store fails.
 pub fn admins_of_installation(
     store: &Store,
     change: Option<&AdminsChange>,
@@ -53,33 +56,42 @@ pub fn admins_of_installation(
     }
     let read = |view: &View| {
         let (addresses, named) = installation_admins(view)?;
-        Ok((without_account(view, &addresses)?, addresses, named))
+        let [without_account, unproved] = uncounted(view, &addresses)?;
+        let addresses = addresses.into_iter().map(Email::into_string).collect();
+        Ok(AdminsOfInstallation { addresses, named, without_account, unproved })
     };
-    let (without_account, addresses, named) = store.read_now(Id::NIL, read)?;
-    let addresses = addresses.into_iter().map(Email::into_string).collect();
-    Ok(AdminsOfInstallation { addresses, named, without_account })
+    store.read_now(Id::NIL, read)
 }
 
-/// Those of these addresses that no account has.
-fn without_account(view: &View, addresses: &[Email]) -> Result<Vec<String>> {
-    let mut without = Vec::new();
+/// Those of these addresses that no account has, and those whose account has not proved them.
+fn uncounted(view: &View, addresses: &[Email]) -> Result<[Vec<String>; 2]> {
+    let [mut without_account, mut unproved] = [Vec::new(), Vec::new()];
     for address in addresses {
-        if find_person(view, address)?.is_none() {
-            without.push(address.as_str().to_string());
+        match find_person(view, address)? {
+            None => without_account.push(address.as_str().to_string()),
+            Some(person) if is_vouched_for(view, &person)? => {}
+            Some(_) => unproved.push(address.as_str().to_string()),
         }
     }
-    Ok(without)
+    Ok([without_account, unproved])
 }
 
-/// Requires that one of the addresses is of an account, unless there is nobody who would lose the right.
+/// Requires that one of the addresses counts, unless there is nobody who would lose the right.
 fn require_somebody(view: &View, addresses: &[Email]) -> Result<()> {
     let (before, _) = installation_admins(view)?;
-    let without = without_account(view, addresses)?;
-    if before.is_empty() || without.len() < addresses.len() {
+    let uncounted_before = uncounted(view, &before)?.concat().len();
+    let [without_account, unproved] = uncounted(view, addresses)?;
+    if uncounted_before == before.len() || without_account.len() + unproved.len() < addresses.len()
+    {
         return Ok(());
     }
-    let why = "has no account here, and nobody would administer the installation: name somebody who has one";
-    Err(Error::invalid(without.into_iter().map(|address| Issue::new(address, why)).collect()))
+    let issue = |address: String, what: &str| {
+        let why = "and nobody would administer the installation: name somebody whose account has proved it";
+        Issue::new(address, format!("{what}, {why}"))
+    };
+    let without = without_account.into_iter().map(|one| issue(one, "has no account here"));
+    let unproved = unproved.into_iter().map(|one| issue(one, "is not proved by its account"));
+    Err(Error::invalid(without.chain(unproved).collect()))
 }
 
 /// Reads the addresses of those who administer the installation.

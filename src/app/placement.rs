@@ -88,7 +88,7 @@ pub fn require_no_foreign_files(path: &Path) -> Result<(), DataDirError> {
 }
 
 /// Takes an empty directory that was made for this away from other users. One that belongs to another user,
-/// such as a volume, stays as it is.
+/// such as a volume, stays as it is, unless this is root.
 pub fn make_private(path: &Path, dir: &File) {
     let tightened = dir.metadata().and_then(|inspected| match inspected.mode() {
         mode if mode & 0o077 == 0 => Ok(()),

@@ -14,8 +14,8 @@
 use super::data::DataDir;
 use super::data_dir_error::DataDirError;
 use super::format_file::{Format, PreviousKey, check_of};
-use super::secret_key::{self, Origin};
-use crate::base::{Keys, MasterKey};
+use super::secret_key::{self, FoundKey, Origin};
+use crate::base::{Id, Keys, MasterKey};
 use crate::resources::{self, organizations::end_sessions_before};
 use crate::store::{Clock, Rotation, RotationProgress, Store};
 
@@ -26,34 +26,39 @@ pub struct Rotated {
     pub resealed: u64,
     /// What the operator must do now; nothing if the key is a file of the data directory.
     pub to_do: Option<String>,
+    /// Whether the old key was a file of the data directory, and so is nowhere any more unless it was kept.
+    pub is_destroyed: bool,
 }
 
 /// Replaces the key of a data directory whose store is open; resumes a rotation that is under way.
 /// `next` is the new key; without one it is taken from the key source, or made if the key is a file of
-/// the directory. Blocks.
+/// the directory. `kept` is the check of the key that the operator has kept as the old one. Blocks.
 ///
 /// # Errors
-/// If a new key is needed and there is none, a file cannot be written, or the store fails.
+/// If a new key is needed and there is none, another key was kept than the one that goes, a file cannot be
+/// written, or the store fails.
 pub fn rotate(
     dir: &DataDir,
     store: &Store,
     next: Option<MasterKey>,
+    kept: Option<&str>,
     progress: &mut dyn FnMut(RotationProgress),
 ) -> Result<Rotated, DataDirError> {
     if is_sealed_again(dir, store.keys())? {
         store.keys().end_rotation();
         let current = store.keys().current();
-        if next.as_ref().is_none_or(|next| *next == current) {
-            return Ok(Rotated { resealed: 0, to_do: to_do(dir, &current)? });
+        // Who has kept a key has kept the present one, which is to be replaced.
+        if kept.is_none() && next.as_ref().is_none_or(|next| *next == current) {
+            return rotated(dir, 0, &current);
         }
     }
-    let next = begin(dir, store.keys(), next)?;
+    let next = begin(dir, store.keys(), next, kept)?;
     let failed = |error: crate::base::Error| {
         let why = error.log_detail().unwrap_or(error.message()).to_string();
         DataDirError(format!("the rotation ended early, and can be resumed: {why}"))
     };
-    let began = store.clock().now();
     let mut rotation = Rotation::begin(store, &resources::tables(), &next).map_err(failed)?;
+    let began = Id::new(store.clock().new_id());
     let mut resealed = 0;
     while let Some(done) = rotation.step().map_err(failed)? {
         resealed = done.resealed;
@@ -63,7 +68,7 @@ pub fn rotate(
     end_sessions_before(store, began).map_err(failed)?;
     write_format(dir, &Format { current: check_of(&next), previous: None })?;
     rotation.end();
-    Ok(Rotated { resealed, to_do: to_do(dir, &next)? })
+    rotated(dir, resealed, &next)
 }
 
 /// Whether an earlier attempt of this process has replaced the format file for the last time, and failed
@@ -75,8 +80,21 @@ fn is_sealed_again(dir: &DataDir, keys: &Keys) -> Result<bool, DataDirError> {
 }
 
 /// Does steps 1 to 3, unless they are done. Returns the new key.
-fn begin(dir: &DataDir, keys: &Keys, given: Option<MasterKey>) -> Result<MasterKey, DataDirError> {
+fn begin(
+    dir: &DataDir,
+    keys: &Keys,
+    given: Option<MasterKey>,
+    kept: Option<&str>,
+) -> Result<MasterKey, DataDirError> {
     let format = Format::read(dir.path())?;
+    let old = format.previous.as_ref().map_or(&format.current, |previous| &previous.check);
+    if kept.is_some_and(|kept| kept != old) {
+        return Err(DataDirError(
+            "another replacement of the key has ended meanwhile, so that the file of --keep-old-key has \
+             not the key that this one destroys; nothing was changed: repeat it with another FILE"
+                .into(),
+        ));
+    }
     let current = keys.current();
     if format.previous.is_some() {
         return resume(dir, &format, current, given);
@@ -157,19 +175,24 @@ fn new_key(dir: &DataDir, in_directory: bool) -> Result<MasterKey, DataDirError>
     }
 }
 
-/// Says where the new key must be put, unless it is there.
-fn to_do(dir: &DataDir, next: &MasterKey) -> Result<Option<String>, DataDirError> {
-    let place = match secret_key::find(dir.path(), dir.key_source())? {
-        Some((key, _)) if key == *next => return Ok(None),
+/// The result of a rotation to `next`.
+fn rotated(dir: &DataDir, resealed: u64, next: &MasterKey) -> Result<Rotated, DataDirError> {
+    let found = secret_key::find(dir.path(), dir.key_source())?;
+    let is_destroyed = matches!(found, Some((_, Origin::File(_))));
+    Ok(Rotated { resealed, to_do: to_do(found, next), is_destroyed })
+}
+
+/// Says where the new key must be put, unless it is there, given what key is found.
+fn to_do(found: Option<FoundKey>, next: &MasterKey) -> Option<String> {
+    let place = match found {
+        Some((key, _)) if key == *next => return None,
         Some((_, Origin::Variable(name))) => format!("set {name} to the new key"),
         Some((_, Origin::Credential(path))) => {
             format!("put the new key into the systemd credential {}", path.display())
         }
         Some(_) | None => "put the new key where the old one was".into(),
     };
-    Ok(Some(format!(
-        "before Roadstead is started again, {place}; the old one opens nothing any more"
-    )))
+    Some(format!("before Roadstead is started again, {place}; the old one opens nothing any more"))
 }
 
 #[cfg(test)]

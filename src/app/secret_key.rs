@@ -238,29 +238,36 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> 
 /// Writes a key into a new file of the operator's choice, which may be there if it has this key.
 ///
 /// # Errors
-/// If there is another file, or it cannot be written.
+/// If there is another file, or a link, or it cannot be written.
 pub(super) fn keep(path: &Path, key: &MasterKey) -> Result<(), DataDirError> {
     let failed = |why: String| DataDirError(format!("{} {why}", path.display()));
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let text = format!("{}\n", codec::hex(key.bytes()));
-    // Durably: the old key is destroyed afterwards.
-    let written = write_private(path, text.as_bytes());
-    match written.and_then(|()| File::open(parent)?.sync_all()) {
-        Ok(()) => Ok(()),
-        // Of an attempt that ended early.
+    let written = match write_private(path, text.as_bytes()) {
+        // Of an attempt that ended early, maybe before it was durable.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            match read_private(path, Origin::File) {
-                Ok(Some((kept, _))) if kept == *key => Ok(()),
-                _ => Err(failed("exists; choose another name for the old key".into())),
+            if !is_file_with(path, key) {
+                return Err(failed("exists; choose another name for the old key".into()));
             }
+            File::open(path).and_then(|file| file.sync_all())
         }
         Err(error) => {
             // A part of a key is none.
             let _ = fs::remove_file(path);
-            Err(failed(format!("cannot be written: {error}")))
+            Err(error)
         }
-    }
+        Ok(()) => Ok(()),
+    };
+    // Durably: the old key is destroyed afterwards.
+    let durable = written.and_then(|()| File::open(parent)?.sync_all());
+    durable.map_err(|error| failed(format!("cannot be written: {error}")))
+}
+
+/// Whether there is a file, and no link to one, that only its owner may read, with this key.
+fn is_file_with(path: &Path, key: &MasterKey) -> bool {
+    let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    is_file && matches!(read_private(path, Origin::File), Ok(Some((kept, _))) if kept == *key)
 }
 
 #[cfg(test)]
@@ -287,6 +294,22 @@ mod tests {
         for text in texts {
             assert_eq!(parse(text.as_bytes()), Some(bytes()), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_key_is_kept_in_a_new_file_or_one_that_has_it_and_through_no_link() {
+        let place = tempfile::tempdir().unwrap();
+        let [file, link] = ["old.key", "link.key"].map(|name| place.path().join(name));
+        let key = MasterKey::new(bytes());
+        keep(&file, &key).unwrap();
+        keep(&file, &key).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{HEX}\n"));
+        assert!(keep(&file, &MasterKey::new([9; 32])).unwrap_err().0.contains("another name"));
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert!(keep(&link, &key).unwrap_err().0.contains("exists; choose another name"));
+        assert_eq!(fs::read_to_string(&file).unwrap(), format!("{HEX}\n"));
+        let nowhere = keep(&place.path().join("none/old.key"), &key).unwrap_err().0;
+        assert!(nowhere.contains("cannot be written"), "{nowhere}");
     }
 
     #[test]

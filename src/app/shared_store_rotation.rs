@@ -14,7 +14,7 @@ use super::format_file::{PreviousKey, check_of};
 use super::rotation::Rotated;
 use super::secret_key::KeySource;
 use super::shared_store::{failed_at, key_outside};
-use crate::base::{Error, Keys, MasterKey};
+use crate::base::{Error, Id, Keys, MasterKey};
 use crate::resources::{self, organizations::end_sessions_before};
 use crate::store::engine::postgres::{Owner, Postgres, PostgresSettings, PostgresUrl};
 use crate::store::{Clock, Rotation, RotationProgress, Signals, Store, build_indexes, table_names};
@@ -52,8 +52,8 @@ pub fn rotate_store(
     let engine = Arc::new(engine);
     let store = Store::start_over(engine.clone(), signals, Clock::system(), keys, &tables);
     let store = store.map_err(&failed)?;
-    let began = store.clock().now();
     let mut rotation = Rotation::begin(&store, &tables, &next).map_err(&failed)?;
+    let began = Id::new(store.clock().new_id());
     let mut resealed = 0;
     while let Some(done) = rotation.step().map_err(&failed)? {
         resealed = done.resealed;
@@ -65,7 +65,7 @@ pub fn rotate_store(
     store.close();
     let to_do = "before a server is started again, put the new key where the old one was, for all \
                  of them; the old one opens nothing any more";
-    Ok(Rotated { resealed, to_do: Some(to_do.into()) })
+    Ok(Rotated { resealed, to_do: Some(to_do.into()), is_destroyed: false })
 }
 
 /// Does step 1, unless it is done. Returns the keys with which the store is opened.

@@ -15,8 +15,8 @@ use crate::store::Store;
 #[command(
     after_help = "They see the state of the whole server and its metrics, in an organization \
                         of which they are an owner or admin. Without names it is the owner of the \
-                        first organization. Names none of which has an account here are refused: the right \
-                        would be nobody's.\n\n\
+                        first organization. Names of which no account here has proved one are refused where \
+                        somebody would lose the right: it would be nobody's.\n\n\
                         Exit codes: 0 done, 1 failed, 2 cannot be opened."
 )]
 pub struct InstallationAdmins {
@@ -35,16 +35,23 @@ pub struct InstallationAdmins {
 impl InstallationAdmins {
     pub(super) fn run(self) -> Result<(), Failure> {
         self.installation.init_logging();
-        let AdminsOfInstallation { addresses, named, without_account } = self.carry_out()?;
+        let AdminsOfInstallation { addresses, named, without_account, unproved } =
+            self.carry_out()?;
         for address in &without_account {
             output::status(&format!(
                 "warning: {address} has no account here; it counts once there is one that has proved it"
+            ));
+        }
+        for address in &unproved {
+            output::status(&format!(
+                "warning: {address} has an account here that has not proved it; it counts once it has"
             ));
         }
         let value = json!({
             "addresses": addresses,
             "named": named,
             "withoutAccount": without_account,
+            "unproved": unproved,
         });
         output::print(self.installation.json(), &value, addresses.join("\n"))
     }

@@ -64,6 +64,7 @@ impl Rotate {
             Some(path) => Some(key_in_file(path)?),
             None => dir.supplied_new_key()?,
         };
+        let mut kept = None;
         if let Some(file) = &self.keep_old_key {
             if in_store {
                 return Err(Failure::Usage(
@@ -73,57 +74,55 @@ impl Rotate {
                 ));
             }
             refuse_inside(file, &dir)?;
-            dir.keep_old_key(file)?;
+            kept = Some(dir.keep_old_key(file)?);
         }
         if !self.installation.json() {
-            output::status(self.about());
+            output::status(&self.about(in_store));
         }
         #[cfg(feature = "postgres")]
         let reply = match self.installation.store.url()? {
             Some(url) => of_store(url, &dir, new_key),
-            None => rotated(&dir, new_key),
+            None => rotated(&dir, new_key, kept),
         };
         #[cfg(not(feature = "postgres"))]
-        let reply = rotated(&dir, new_key);
+        let reply = rotated(&dir, new_key, kept);
         output::progress("");
         self.report(reply?)
     }
 
     /// What becomes of the old key and of sessions, said before.
-    fn about(&self) -> &'static str {
-        if self.keep_old_key.is_some() {
-            "The old key is kept. All sessions end: everybody signs in again."
-        } else {
-            "An old key in the data directory is destroyed; backups made before can be restored with it \
-             alone (--keep-old-key FILE keeps it). All sessions end: everybody signs in again."
-        }
-    }
-
-    fn report(&self, Rotated { resealed, to_do }: Rotated) -> Result<(), Failure> {
-        let file = self.keep_old_key.as_ref().map(|file| file.display().to_string());
-        let backups = match (&file, &to_do) {
-            (Some(file), _) => format!(
-                "make a new backup; those made before can be restored with the old key alone, in {file}"
-            ),
-            (None, Some(_)) => {
-                "make a new backup; those made before can be restored with the old key \
-                                alone"
-                    .into()
-            }
-            (None, None) => {
-                "make a new backup; those made before can be restored with the old key \
-                             alone, which is gone"
-                    .into()
+    fn about(&self, in_store: bool) -> String {
+        let old = match &self.keep_old_key {
+            Some(_) => "The old key is kept. ",
+            None if in_store => "",
+            None => {
+                "An old key in the data directory is destroyed; backups made before can be restored with \
+                 it alone (--keep-old-key FILE keeps it). "
             }
         };
-        let to_do: Vec<String> = to_do.into_iter().chain([backups]).collect();
+        format!("{old}All sessions end: everybody signs in again.")
+    }
+
+    fn report(&self, Rotated { resealed, to_do, is_destroyed }: Rotated) -> Result<(), Failure> {
+        let file = self.keep_old_key.as_ref().map(|file| file.display().to_string());
+        let place = match &file {
+            Some(file) => format!(", in {file}"),
+            None if is_destroyed => ", which is gone".into(),
+            None => String::new(),
+        };
+        let backups = format!(
+            "make a new backup; those made before can be restored with the old key alone{place}"
+        );
         let value = json!({
             "resealed": resealed,
-            "toDo": to_do.join(". "),
+            "toDo": to_do,
+            "backups": backups,
             "oldKeyFile": file,
         });
         let mut text = format!("Secrets sealed with the new key: {resealed}");
-        to_do.iter().for_each(|to_do| text.push_str(&format!("\nTo do: {to_do}.")));
+        for to_do in to_do.iter().chain([&backups]) {
+            text.push_str(&format!("\nTo do: {to_do}."));
+        }
         text.push_str("\nAll sessions have ended: everybody signs in again. API keys stay valid.");
         output::print(self.installation.json(), &value, &text)
     }
@@ -141,21 +140,27 @@ fn of_store(
 }
 
 /// Has the running server do it, or does it in its place.
-fn rotated(dir: &DataDir, new_key: Option<MasterKey>) -> Result<Rotated, Failure> {
-    let request = Request::rotate_key(new_key.as_ref());
+fn rotated(
+    dir: &DataDir,
+    new_key: Option<MasterKey>,
+    kept: Option<String>,
+) -> Result<Rotated, Failure> {
+    let request = Request::rotate_key(new_key.as_ref(), kept.clone());
     let mut part = |part: ControlResponse| {
         if let ControlResponse::Progress { resealed, done, all } = part {
             show(RotationProgress { resealed, done, all });
         }
     };
     let there = installation::asked(dir, &request, &mut part, |reply| match reply {
-        ControlResponse::Rotated { resealed, to_do } => Some(Rotated { resealed, to_do }),
+        ControlResponse::Rotated { resealed, to_do, is_destroyed } => {
+            Some(Rotated { resealed, to_do, is_destroyed })
+        }
         _ => None,
     })?;
     if let Some(rotated) = there {
         return Ok(rotated);
     }
-    let rotated = rotate(dir, &dir.open()?, new_key, &mut show);
+    let rotated = rotate(dir, &dir.open()?, new_key, kept.as_deref(), &mut show);
     rotated.map_err(|error| Failure::Failed(error.0))
 }
 

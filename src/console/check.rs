@@ -10,7 +10,7 @@ use super::api::segment;
 use super::place::Place;
 use super::problems::sentence;
 use super::visit::Visit;
-use crate::base::Result;
+use crate::base::{Error, Result};
 
 /// A text to check.
 pub struct Text<'a> {
@@ -37,6 +37,8 @@ pub struct Checked {
     pub verdict: Verdict,
     /// The text filled with the values of an environment, if one was chosen.
     pub preview: Option<Preview>,
+    /// Why it could not be filled: an environment that does not exist, for example.
+    pub refusal: Option<Error>,
 }
 
 /// A text with values for its variables.
@@ -118,18 +120,19 @@ pub async fn check(visit: &Visit, text: &Text<'_>) -> Result<Checked> {
     } else {
         Verdict::None
     };
-    let preview = if problems.is_empty() && !environment.is_empty() {
+    let (preview, refusal) = if problems.is_empty() && !environment.is_empty() {
         body["environment"] = json!(environment);
         match visit.api.post(&format!("{path}/preview"), body).await {
-            Ok(preview) => Some(preview),
-            // An environment that has gone meanwhile: the rest is shown all the same.
-            Err(error) => visit.failed(error)?.and(None),
+            Ok(preview) => (Some(preview), None),
+            // The rest is shown all the same.
+            Err(error) => (None, visit.failed(error)?),
         }
     } else {
-        None
+        (None, None)
     };
     Ok(Checked {
         preview,
+        refusal,
         problems,
         warnings: at_lines(compiled.warnings),
         variables: compiled.variables,

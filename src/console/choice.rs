@@ -1,5 +1,7 @@
 //! What a field is chosen for, and what it is offered.
 
+use crate::base::Id;
+
 /// So many are offered at once.
 pub const OFFERED: usize = 20;
 /// The longest text that the API looks for, in characters.
@@ -47,6 +49,8 @@ pub struct Chooser {
     pub kind: Kind,
     /// The fields of the same form that say the registry, and the prompt; empty without.
     pub from: [&'static str; 2],
+    /// The team whose agents are chosen from; nil for those of the organization.
+    pub team: Id<()>,
     /// Whether several are entered, with commas between them.
     pub is_many: bool,
 }
@@ -58,6 +62,8 @@ pub struct Wanted<'a> {
     /// As the API names it; empty for all.
     pub registry: &'a str,
     pub prompt: &'a str,
+    /// See [`Chooser`].
+    pub team: Id<()>,
 }
 
 /// Something to choose.
@@ -146,12 +152,17 @@ impl Kind {
 impl Chooser {
     /// A field in which one thing is chosen.
     pub const fn one(name: &'static str, kind: Kind) -> Self {
-        Chooser { name, kind, from: ["", ""], is_many: false }
+        Chooser { name, kind, from: ["", ""], team: Id::NIL, is_many: false }
     }
 
     /// The fields of the form that say the registry, and the prompt.
     pub const fn from(self, registry: &'static str, prompt: &'static str) -> Self {
         Chooser { from: [registry, prompt], ..self }
+    }
+
+    /// It is chosen from what this team has.
+    pub const fn of_team(self, team: Id<()>) -> Self {
+        Chooser { team, ..self }
     }
 
     /// Several are entered.

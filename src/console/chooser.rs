@@ -87,7 +87,7 @@ impl Chooser {
         let (before, text) = self.typed(visit);
         let from = |name: &str| if name.is_empty() { "" } else { entered(visit).get(name).trim() };
         let [registry, prompt] = self.from.map(from);
-        let mut wanted = Wanted { kind: self.kind, text, registry, prompt };
+        let mut wanted = Wanted { kind: self.kind, text, registry, prompt, team: self.team };
         let mut found = matches(visit, &wanted).await?;
         if found.is_empty() && !text.is_empty() {
             wanted.text = "";
@@ -148,7 +148,8 @@ impl Frame {
     /// The address that a script asks for choices.
     pub fn choose_path(&self, chooser: &Chooser) -> String {
         let slug = self.member.as_ref().map_or("", |member| &member.org_slug);
-        format!("/o/{slug}/choose?kind={}", chooser.kind.name())
+        let path = format!("/o/{slug}/choose?kind={}", chooser.kind.name());
+        if chooser.team.is_nil() { path } else { format!("{path}&team={}", chooser.team) }
     }
 }
 
@@ -158,6 +159,7 @@ impl Frame {
 /// Those of the routes that are not about what was typed.
 pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let found = match wanted.kind {
+        Kind::Agent if !wanted.team.is_nil() => of_team(visit, wanted).await,
         Kind::Version => versions(visit, wanted).await,
         Kind::Account => people::choices(visit, wanted.text, Some("service")).await,
         Kind::Member => people::choices(visit, wanted.text, None).await,
@@ -192,6 +194,19 @@ fn scopes(visit: &Visit, text: &str) -> Vec<Choice> {
         Choice { value: name.text().to_string(), label }
     };
     fit.map(choice).collect()
+}
+
+/// The agents of a team whose key or name has this text.
+async fn of_team(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
+    let path = format!("/teams/{}/agents", wanted.team);
+    let all: Vec<Value> = visit.api.items(&path, &[]).await?;
+    let text = wanted.text.to_lowercase();
+    let fits = |choice: &Choice| {
+        [&choice.value, &choice.label].iter().any(|own| own.to_lowercase().contains(&text))
+    };
+    let all =
+        all.iter().map(|agent| ["stableKey", "name"].map(|name| field::text_of(&agent[name])));
+    Ok(all.map(|[value, label]| Choice { value, label }).filter(fits).collect())
 }
 
 /// The people who are called so, and the keys among the newest.

@@ -110,7 +110,7 @@ impl Dispatch<'_> {
         let Some((page, params)) = self.paths.find(path) else { return Reply::see_other("/") };
         visit.is_elsewhere = target != visit.target;
         visit.path = path.into();
-        visit.query = Fields::parse(query.as_bytes());
+        visit.query = Fields::parse(query.as_bytes()).picked();
         visit.params = params;
         visit.membership = None;
         visit.target.clone_from(&target);

@@ -423,7 +423,7 @@ fn as_entered(time: &str) -> &str {
 }
 
 /// The point in time in UTC that a field has; what has a zone or is none is for the API to read or refuse.
-fn in_utc(text: &str) -> String {
+pub fn in_utc(text: &str) -> String {
     match text.split_once('T') {
         Some((_, time)) if time.contains(['Z', 'z', '+', '-']) => text.into(),
         Some((_, time)) if time.matches(':').count() == 1 => format!("{text}:00Z"),

@@ -15,7 +15,7 @@ use super::frame::Frame;
 use super::paused::Pause;
 use super::strict::{List, Nullable};
 use super::visit::Visit;
-use crate::base::{Error, Result, Time};
+use crate::base::{Error, Id, Result, Time};
 
 /// Agents are read in pages of this size, and not more pages than this: beyond, they are not named.
 const AGENTS: &str = "100";
@@ -169,6 +169,7 @@ struct TaskNumber {
 #[serde(rename_all = "camelCase")]
 pub struct TeamAgent {
     pub id: String,
+    pub team_id: Id<()>,
     pub stable_key: String,
     pub name: String,
     pub role: String,
@@ -243,7 +244,9 @@ impl Crew {
     /// nobody.
     pub fn field(&self, name: &'static str, nobody: Option<&str>) -> Field {
         let agents = self.0.iter().map(|agent| (agent.id.clone(), agent.name.clone())).collect();
-        let field = between("Agent", Chooser::one(name, Kind::Agent), nobody, agents);
+        let team = self.0.first().map_or(Id::NIL, |agent| agent.team_id);
+        let chooser = Chooser::one(name, Kind::Agent).of_team(team);
+        let field = between("Agent", chooser, nobody, agents);
         if field.chooser().is_none() {
             return field;
         }

@@ -75,9 +75,9 @@ impl Count {
 
     /// Returns what a filter decides about a record. What it reads meanwhile is charged.
     pub(super) fn deciding(&self, decide: impl FnOnce() -> bool) -> bool {
-        self.is_deciding.store(true, Ordering::Relaxed);
+        let was_deciding = self.is_deciding.swap(true, Ordering::Relaxed);
         let is_kept = decide();
-        self.is_deciding.store(false, Ordering::Relaxed);
+        self.is_deciding.store(was_deciding, Ordering::Relaxed);
         is_kept
     }
 

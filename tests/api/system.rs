@@ -12,7 +12,7 @@ use roadstead::app::{
 use roadstead::auth::{AddressProof, Role, User};
 use roadstead::base::{Id, Time};
 use roadstead::outbox::RetentionSettings;
-use roadstead::store::{Clock, Tx};
+use roadstead::store::{Clock, Tx, View};
 use serde_json::{Value, json};
 
 use crate::client::server_log::plant_panic;
@@ -115,6 +115,23 @@ fn whoever_has_not_proved_the_address_that_is_named_administers_nothing() {
         running.store.write_blocking(Id::NIL, change).unwrap();
         eve.get("/system").refused(403, NOT_NAMED);
     }
+    // So nobody loses the right to somebody who has no account yet.
+    let set = |addresses: &[&String]| {
+        let change = AdminsChange::To(addresses.iter().map(|one| one.to_string()).collect());
+        admins_of_installation(&running.store, Some(&change))
+    };
+    let [named, unknown] = ["eve", "nobody"].map(|name| format!("{name}@{}.test", acme.slug));
+    assert_eq!(set(&[&unknown]).unwrap().without_account, [unknown]);
+    // But the owner of the first organization would to her, who could not use it.
+    admins_of_installation(&running.store, Some(&AdminsChange::ToFirstOwner)).unwrap();
+    let refused = set(&[&named]).unwrap_err();
+    assert!(refused.message().contains("is not proved by its account"), "{refused}");
+    let owner = Id::<User>::parse(&acme.owner_id);
+    let owner = move |view: &View| view.fetch::<User>(&owner);
+    let owner = running.store.read_now(Id::NIL, owner).unwrap().email.into_string();
+    let both = set(&[&owner, &named]).unwrap();
+    assert_eq!((both.without_account, both.unproved), (Vec::new(), vec![named]));
+    acme.owner.get("/system").ok();
     running.stop();
 }
 

@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _};
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
+    TableHandle as _,
+};
 use roadstead::app::{DataDir, rotate};
 use roadstead::auth::{Membership, Organization, Role};
 use roadstead::base::{Id, MasterKey};
@@ -50,8 +53,7 @@ const FROM_SAMPLES: &[&str] = &[
 
 /// Tables without a row in a directory: theirs exist for about a second, once an invitation was
 /// accepted, or once a schedule was due, and refer to rows of others, so that a sample would dangle. Their
-/// samples are read by the
-/// tests of records.
+/// samples are read by the tests of records.
 const WITHOUT_ROWS: &[&str] = &[
     "password_reset_mails",
     "document_changes",
@@ -82,9 +84,9 @@ fn layouts() -> Vec<String> {
     found.map(|layout| layout.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-type Definition = redb::TableDefinition<'static, &'static [u8], &'static [u8]>;
+type Definition<'a> = redb::TableDefinition<'a, &'static [u8], &'static [u8]>;
 
-fn definition(table: &TableInfo) -> Definition {
+fn definition(table: &TableInfo) -> Definition<'static> {
     Definition::new(table.name)
 }
 
@@ -148,7 +150,7 @@ fn write_private(path: &Path, content: impl AsRef<[u8]>) {
 fn rotate_to(dir: &DataDir, key: &str) {
     let store = eventually("the database is free", || dir.open().ok());
     let key = MasterKey::new(bytes(key).try_into().unwrap());
-    rotate(dir, &store, Some(key), &mut |_| {}).unwrap();
+    rotate(dir, &store, Some(key), None, &mut |_| {}).unwrap();
 }
 
 /// Asks for deliveries again. A server would work off the request at once.
@@ -163,15 +165,36 @@ fn request_redelivery(dir: &DataDir) {
     store.write_blocking(organizations[0].id.cast(), write).unwrap();
 }
 
+/// Rows by table, as they are stored.
+type Rows = Vec<(String, Vec<(Vec<u8>, Vec<u8>)>)>;
+
+/// The sessions, and their indexes.
+fn sessions(path: &Path) -> Rows {
+    let database = eventually("the database is free", || Database::open(path).ok());
+    let read = database.begin_read().unwrap();
+    let names = read.list_tables().unwrap().map(|table| table.name().to_string());
+    let rows = |name: String| {
+        let table = read.open_table(Definition::new(&name)).unwrap();
+        let rows = table.iter().unwrap().map(|row| {
+            let (key, value) = row.unwrap();
+            (key.value().to_vec(), value.value().to_vec())
+        });
+        let rows = rows.collect();
+        (name, rows)
+    };
+    names.filter(|name| name.starts_with("sessions")).map(rows).collect()
+}
+
 /// Creates the directory of the newest layout.
 fn write_newest() {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path();
     write_private(&dir.join("secret.key"), FIRST_KEY);
     records::fill(dir, false);
+    let path = DataDir::at(dir).database();
+    let ended = sessions(&path);
     rotate_to(&DataDir::at(dir), KEY);
     request_redelivery(&DataDir::at(dir));
-    let path = DataDir::at(dir).database();
     // The server's threads close the file shortly after it stops.
     let mut database = eventually("the database is free", || Database::open(&path).ok());
     let write = database.begin_write().unwrap();
@@ -181,6 +204,13 @@ fn write_newest() {
         let (key, value) = (lines.next().unwrap(), lines.next().unwrap());
         let mut opened = write.open_table(definition(table)).unwrap();
         opened.insert(key.as_slice(), value.as_slice()).unwrap();
+    }
+    // The rotation has ended them, and they are read for ever as well.
+    for (name, rows) in &ended {
+        let mut opened = write.open_table(Definition::new(name)).unwrap();
+        for (key, value) in rows {
+            opened.insert(key.as_slice(), value.as_slice()).unwrap();
+        }
     }
     write.commit().unwrap();
     while database.compact().unwrap() {}

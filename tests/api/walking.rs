@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use roadstead::api::op::Shape;
 use serde_json::{Value, json};
 
+use crate::exchange::{crew, pending};
 use crate::fixture::Fixture;
+use crate::registries::{publish, registry};
 
 /// The numbers of the tasks of a list, page by page.
 fn pages(acme: &Fixture, path: &str) -> Vec<Vec<u64>> {
@@ -58,6 +60,48 @@ fn a_list_is_read_from_either_end_and_counted_with_its_filters() {
 }
 
 #[test]
+fn versions_label_changes_and_peers_are_read_from_either_end_and_counted() {
+    let acme = Fixture::new();
+    registry(&acme, "main", json!({}));
+    for version in ["1.2.0", "1.0.0", "1.10.0"] {
+        publish(&acme, ["main", "prompt", "p", version], "Hello.");
+    }
+    let main = format!("{}/main", acme.slug);
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": [acme.owner_id]}});
+    for label in ["early", "late"] {
+        let path = format!("/registries/main/protected-labels/{label}");
+        acme.owner.put(&path, protection.clone()).ok();
+        let moved = json!({"registryRef": main, "promptName": "p", "label": label,
+            "version": "1.0.0"});
+        acme.owner.patch("/registries/artifacts/labels", moved).ok();
+    }
+    let (team, _) = crew(&acme);
+    let [first, second] = ["first", "second"].map(|name| pending(&acme, "crew", name));
+    let is_turned = |path: &str, filter: &str, field: &str, ends: [&str; 2], total: usize| {
+        let begins = |order: &str| {
+            let query = format!("limit=1&total=true{filter}{order}");
+            let list = acme.owner.get(&format!("{path}?{query}")).ok();
+            assert_eq!(list["total"], total, "{path}?{query}");
+            assert_eq!(list["totalExact"], true, "{path}?{query}");
+            list["items"][0][field].clone()
+        };
+        assert_eq!([begins(""), begins("&reversed=true")], ends, "{path} {filter}");
+    };
+    let of_prompt = format!("&registryRef={main}&promptName=p");
+    let versions = "/registries/artifact-versions";
+    is_turned(versions, &of_prompt, "version", ["1.10.0", "1.0.0"], 3);
+    let of_registry = format!("&registryRef={main}");
+    for filter in ["", &*of_registry, &*of_prompt, "&state=pending", "&approver=me"] {
+        let changes = "/registries/artifacts/label-changes";
+        is_turned(changes, filter, "label", ["late", "early"], 2);
+    }
+    for filter in ["", "&state=pending"] {
+        let peers = format!("/teams/{team}/exchange/peers");
+        is_turned(&peers, filter, "id", [&second, &first], 2);
+    }
+}
+
+#[test]
 fn a_cursor_is_of_one_order_and_lists_that_have_one_order_refuse_another() {
     let acme = Fixture::new();
     for slug in ["one", "two"] {
@@ -86,7 +130,11 @@ fn every_list_that_can_be_counted_has_as_many_items_as_it_says() {
     assert!(paths.len() > 10, "{paths:?}");
     for path in paths {
         let registry = format!("&registryRef={}/main", acme.slug);
-        let query = if path == "/registries/artifacts" { registry.as_str() } else { "" };
+        let query = match path {
+            "/registries/artifacts" => registry.clone(),
+            "/registries/artifact-versions" => format!("{registry}&all=true"),
+            _ => String::new(),
+        };
         let named = |item: &Value| {
             let known = ["id", "userId", "name"].map(|name| item[name].clone());
             known.into_iter().find(Value::is_string).unwrap()
@@ -109,12 +157,14 @@ fn a_public_list_is_counted_for_those_with_a_credential_alone() {
     let acme = Fixture::new();
     let public = json!({"slug": "open", "name": "Open", "visibility": "public"});
     acme.owner.post("/registries", public).ok();
-    let list = &format!("/registries/artifacts?registryRef={}/open", acme.slug);
-    let client = &acme.anonymous;
-    client.get(list).ok();
-    client.get(&format!("{list}&reversed=true&total=false")).ok();
-    client.get(&format!("{list}&total=true")).refused(401, "unauthenticated");
-    assert_eq!(acme.owner.get(&format!("{list}&total=true")).ok()["total"], 0);
+    for (path, more) in [("artifacts", ""), ("artifact-versions", "&all=true")] {
+        let list = format!("/registries/{path}?registryRef={}/open{more}", acme.slug);
+        let client = &acme.anonymous;
+        client.get(&list).ok();
+        client.get(&format!("{list}&reversed=true&total=false")).ok();
+        client.get(&format!("{list}&total=true")).refused(401, "unauthenticated");
+        assert_eq!(acme.owner.get(&format!("{list}&total=true")).ok()["total"], 0);
+    }
 }
 
 #[test]

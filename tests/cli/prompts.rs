@@ -118,6 +118,9 @@ fn an_empty_file_is_refused_and_an_empty_text_is_warned_of() {
     desk.run(&check).fails(2, "is empty");
     let piped = desk.command(&["prompt", "publish", "main/a", "-", "--bump", "patch"]);
     run(piped, Some("")).fails(2, "stdin: is empty");
+    // As an editor saves an empty file that begins with a byte order mark.
+    desk.file("a.md", "\u{feff}\r\n");
+    desk.run(&check).fails(2, "is empty");
 
     desk.file("a.md", "+++\n+++\n");
     let checked = desk.run(&check);

@@ -52,7 +52,9 @@ fn the_key_is_replaced_offline_and_the_old_one_is_refused() {
     let rotated = place.run(&ROTATE);
     let result = rotated.succeeds();
     assert_eq!((&result["resealed"], &result["oldKeyFile"]), (&json!(secrets), &json!(null)));
-    assert!(result["toDo"].as_str().unwrap().contains("make a new backup"), "{result}");
+    assert_eq!(result["toDo"], json!(null), "{result}");
+    let backups = result["backups"].as_str().unwrap();
+    assert!(backups.contains("make a new backup") && backups.contains("which is gone"), "{result}");
     assert_eq!(rotated.stderr, "", "nothing is shown in a pipe");
     assert_sound(&place);
     let new = fs::read(&file).unwrap();
@@ -94,6 +96,14 @@ fn the_old_key_is_kept_in_a_file_that_was_not_there_and_opens_backups_made_befor
     let restore = ["restore", backup.to_str().unwrap(), "--without-erasures", "--json"];
     let with_key = ["--secret-key-file", file.to_str().unwrap()];
     Place::new().run(&[&restore[..], &with_key].concat()).succeeds();
+    // A running server is asked to destroy this one alone.
+    let _serving = Serving::start(&place, &[]);
+    let old = fs::read(place.file("secret.key")).unwrap();
+    let file = place.file("../second.key");
+    let kept = [&ROTATE[..], &["--keep-old-key", file.to_str().unwrap()]].concat();
+    let rotated = place.run(&kept).succeeds();
+    assert!(rotated["backups"].as_str().unwrap().contains("second.key"), "{rotated}");
+    assert_eq!(fs::read(&file).unwrap(), old);
     let help = place.run(&["secrets", "rotate", "--help"]).stdout;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("is destroyed") && help.contains("All sessions end"), "{help}");
@@ -184,6 +194,7 @@ fn a_key_that_is_kept_elsewhere_is_replaced_by_the_supplied_one() {
     let rotated = place.run(&[&ROTATE[..], &["--new-key-file", name]].concat()).succeeds();
     let to_do = rotated["toDo"].as_str().unwrap();
     assert!(to_do.contains("set ROADSTEAD_SECRET_KEY to the new key"), "{to_do}");
+    assert!(!rotated["backups"].as_str().unwrap().contains("is gone"), "{rotated}");
     drop(serving);
     place.run(&["check"]).fails(2, "is not the key");
     place.set(&[(VARIABLE, NEW)]);

@@ -69,7 +69,6 @@ const BY_OTHER_TESTS: &[(&str, &[&str])] = &[
             "POST /teams/{teamId}/agents/{agentId}/wakes/retry",
         ],
     ),
-    ("streams.rs", &["GET /organizations"]),
     (
         "uploads.rs",
         &[

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::crawl;
 use crate::html::tags;
+use crate::receiver::{Receiver, json_response};
 use crate::server::Running;
 use crate::visitor::{Page, Visitor};
 
@@ -17,6 +18,7 @@ const NEW_TASK: &str = "/o/acme/teams/crew/tasks/new";
 const NEW_KEY: &str = "/o/acme/settings/keys/new";
 const ACCESS: &str = "/o/acme/settings/access";
 const AUDIT: &str = "/o/acme/operations/audit";
+const EDITOR: &str = "/o/acme/prompts/main/notes/edit";
 
 /// The fields that are lines once there are many.
 const LINES: [&str; 13] = [
@@ -56,6 +58,12 @@ fn fill(server: &Running, team: &str) {
 /// The id of a team by its slug.
 fn team(server: &Running, slug: &str) -> String {
     server.ada().get(&format!("/teams?slug={slug}")).items()[0]["id"].as_str().unwrap().into()
+}
+
+/// The id of the seventh agent in a team.
+fn seventh(server: &Running, team: &str) -> Value {
+    let agents = server.ada().get(&format!("/teams/{team}/agents?limit=100")).items();
+    agents.iter().find(|agent| agent["stableKey"] == "many-7").unwrap()["id"].clone()
 }
 
 /// The choices of a page that have more of what there is much of than are listed, by their names.
@@ -151,11 +159,9 @@ fn what_is_not_listed_is_found_by_typing_and_sending() {
     let task = [("title", "Mend the mast"), ("assigneeAgentId", "many-7")];
     ada.submit(&ada.get(NEW_TASK), NEW_TASK, &task).shows("Mend the mast");
     let stored = api.get(&format!("/teams/{crew}/tasks")).items().remove(0);
-    let agents = api.get(&format!("/teams/{crew}/agents?limit=100")).items();
-    let seventh = agents.iter().find(|agent| agent["stableKey"] == "many-7").unwrap();
-    assert_eq!(stored["assigneeAgentId"], seventh["id"]);
+    assert_eq!(stored["assigneeAgentId"], seventh(&server, &crew));
 
-    let key = [("name", "CI"), ("serviceAccountId", "Many 7")];
+    let key = [("name", "CI"), ("serviceAccountId", "Many 7"), ("access", "full")];
     find(&ada, NEW_KEY, &key, "serviceAccountId", "Many 7");
     let keys = api.get("/api-keys?limit=100").items();
     let account = keys.iter().find(|key| key["name"] == "CI").unwrap()["serviceAccountId"].clone();
@@ -192,7 +198,126 @@ fn a_filter_finds_what_it_does_not_list_and_says_what_it_does_not_know() {
     assert_eq!(pick(&typed, "actor", "ben"), "ben@acme.test");
 
     let activity = "/o/acme/teams/crew/activity";
-    ada.get(&format!("{activity}?agentId=many-7")).shows("joined the team");
+    let joined = ada.get(&format!("{activity}?agentId=many-7"));
+    assert_eq!(joined.status, 200, "{}", joined.words());
+    joined.shows("joined the team").hides("Many 50");
     let unknown = ada.get(&format!("{activity}?agentId=nobody"));
     assert!(unknown.has_problem("agentId"), "{}", unknown.words());
+}
+
+#[test]
+fn an_agent_of_a_team_is_looked_for_among_those_of_the_team() {
+    let server = Running::new();
+    let (crew, _) = server.team("crew", "scribe");
+    fill(&server, &crew);
+    let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());
+    api.post("/agents", json!({"stableKey": "elsewhere", "name": "Many 7 elsewhere"})).ok();
+
+    let task = [("title", "Mend the mast"), ("assigneeAgentId", "Many 7")];
+    let refused = ada.send(&ada.get(NEW_TASK), NEW_TASK, &task);
+    let offered: Vec<_> =
+        picks(&refused, "assigneeAgentId").into_iter().map(|pick| pick.0).collect();
+    assert_eq!(offered, ["", "many-7"], "{}", refused.words());
+    let found = |team: &str| -> Vec<String> {
+        let page = ada.get(&format!("/o/acme/choose?kind=agent{team}&q=Many+7"));
+        let all = tags(&page.text).into_iter();
+        all.filter_map(|tag| tag.get("data-value").map(String::from)).collect()
+    };
+    assert_eq!(found(&format!("&team={crew}")), ["many-7"]);
+    assert!(found("").iter().any(|key| key == "elsewhere"));
+    assert!(refused.text.contains(&format!("team={crew}")), "a script asks for those of the team");
+}
+
+#[test]
+fn a_channel_is_given_to_a_team_and_an_agent_that_are_looked_for() {
+    let server = Running::new();
+    let (crew, _) = server.team("crew", "scribe");
+    fill(&server, &crew);
+    let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());
+    let made = json!({"name": "Tasks", "workflow": "team_task", "config": {"teamId": crew}});
+    let path =
+        format!("/notifications/channels/{}", api.post("/notifications/channels", made).id());
+    let stored = || api.get(&path).ok()["config"].clone();
+    let edit = path.replace("/notifications", "/o/acme/operations") + "/edit";
+
+    find(&ada, &edit, &[("agent", "Many 7")], "agent", "Many 7");
+    let agent = seventh(&server, &crew);
+    assert_eq!(stored(), json!({"teamId": crew, "assigneeAgentId": agent}));
+
+    let typed = ada.get(&format!("{edit}?team=Many+7"));
+    let team = pick(&typed, "team", "Many 7");
+    let saves = typed.forms().iter().any(|form| form.action == edit && form.is_post);
+    assert!(!saves, "without a team there is nothing to save");
+    let chosen = format!("{edit}?team=Many+7&pick.team={team}");
+    let fields = [("team", ""), ("name", "Work")];
+    let refused = ada.send(&ada.get(&chosen), &edit, &fields);
+    assert!((400..500).contains(&refused.status), "{}: {}", refused.status, refused.words());
+    assert!(refused.has_problem("team"), "{}", refused.words());
+    assert_eq!(refused.field(&edit, "name"), "Work", "what was entered stays");
+    assert_eq!(stored(), json!({"teamId": crew, "assigneeAgentId": agent}));
+    ada.submit(&ada.get(&chosen), &edit, &[]).shows("The channel was saved.");
+    let moved = stored();
+    assert_eq!((moved["teamId"].as_str(), moved["assigneeAgentId"].as_str()), (Some(&*team), None));
+}
+
+#[test]
+fn a_schedule_that_is_refused_offers_the_agents_that_fit() {
+    let server = Running::new();
+    let (crew, _) = server.team("crew", "scribe");
+    fill(&server, &crew);
+    let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());
+    let schedules = format!("/teams/{crew}/schedules");
+    let made = json!({"name": "Daily", "everySecs": 86400, "task": {"title": "Sweep the deck"}});
+    let id = api.post(&schedules, made).id();
+    let path = format!("/o/acme/teams/crew/schedules/{id}");
+    let typed = [("action", "save"), ("agentId", "Many 7")];
+    let refused = ada.send(&ada.get(&path), &path, &typed);
+    let picked = pick(&refused, "agentId", "Many 7");
+    let fields = [("action", "save"), ("pick.agentId", picked.as_str())];
+    ada.submit(&refused, &path, &fields).shows("The schedule was saved.");
+    let stored = api.get(&format!("{schedules}/{id}")).ok();
+    assert_eq!(stored["task"]["assigneeAgentId"], seventh(&server, &crew));
+}
+
+#[test]
+fn the_editor_says_that_it_does_not_know_an_environment_and_offers_what_fits() {
+    let server = Running::new();
+    let (crew, _) = server.team("crew", "scribe");
+    fill(&server, &crew);
+    server.registry();
+    server.publish("prompt", "notes", "1.0.0", "Dear {{WHO}}.");
+    let ada = server.signed_in("ada@acme.test");
+    let typed = [("action", "check"), ("environment", "Many 7")];
+    let refused = ada.send(&ada.get(EDITOR), EDITOR, &typed);
+    assert!(refused.has_problem("environment"), "{}: {}", refused.status, refused.words());
+    refused.shows("It compiles");
+    let picked = pick(&refused, "environment", "Many 7");
+    let fields = [("action", "check"), ("pick.environment", picked.as_str())];
+    ada.send(&refused, EDITOR, &fields).shows("Without a value WHO");
+}
+
+#[test]
+fn an_import_into_a_registry_that_is_not_known_keeps_what_was_ticked() {
+    let server = Running::new();
+    let (crew, _) = server.team("crew", "scribe");
+    fill(&server, &crew);
+    server.registry();
+    let items = json!([{"name": "greeting", "version": "2", "template": "Good day."}]);
+    let provider = Receiver::responding(move |_| json_response(200, &json!({"items": items})));
+    let made = json!({"name": "There", "kind": "http", "baseUrl": provider.url});
+    let made = server.ada().post("/prompt-providers", made).id();
+    let ada = server.signed_in("ada@acme.test");
+    let path = format!("/o/acme/settings/prompt-providers/{made}");
+    let is_ticked = |page: &Page| {
+        let boxes = tags(&page.text).into_iter().filter(|tag| tag.get("name") == Some("prompt"));
+        boxes.filter(|tag| tag.get("checked").is_some()).count() == 1
+    };
+    let page = ada.get(&path);
+    assert!(!is_ticked(&page));
+    let refused = ada.send(&page, &path, &[("registryRef", "Many 7")]);
+    assert_eq!(pick(&refused, "registryRef", "Many 7"), "acme/many-7");
+    assert!(is_ticked(&refused), "{}", refused.text);
+    let imported = ada.send(&refused, &path, &[("registryRef", "main")]);
+    imported.shows("2.0.0");
+    assert!(!is_ticked(&imported), "it is done");
 }

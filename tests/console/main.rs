@@ -35,6 +35,7 @@ mod importing;
 mod journeys;
 mod keyboard;
 mod labels;
+mod lists;
 mod live;
 mod mail_server;
 mod mending;

@@ -1,5 +1,7 @@
 //! The stream that tells pages of changes ends with the rights of whoever has opened it.
 
+use std::sync::mpsc;
+
 use serde_json::json;
 
 use crate::client::{Connection, eventually};
@@ -53,6 +55,22 @@ fn a_stream_ends_with_the_membership_and_with_the_session() {
     let page = cid.1.open("/");
     assert_eq!(cid.1.send(&page, "/sign-out", &[]).status, 303);
     ends(&mut cid.0);
+}
+
+#[test]
+fn changes_are_told_while_rights_change_all_the_time() {
+    let server = Running::new();
+    let ada = server.ada();
+    let mut stream = listen(&server.signed_in("ada@acme.test")).unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(stream.chunk().unwrap()));
+    ada.post("/teams", json!({"slug": "one", "name": "One"})).ok();
+    let first = eventually("the change is told", || {
+        let key = ada.post("/api-keys", json!({"name": "CI"})).id();
+        ada.delete(&format!("/api-keys/{key}")).ok();
+        told.try_recv().ok()
+    });
+    assert_eq!(first, CHANGED);
 }
 
 #[test]

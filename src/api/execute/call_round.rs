@@ -166,7 +166,7 @@ impl<'a> CallRound<'a> {
             Arc::make_mut(&mut self.known).found.extend(tags.into_iter().zip(found));
         }
         if !asked.calls.is_empty() {
-            // Nothing once calls were made: those are paid, and a refusal would lose what they answered.
+            // No bytes once calls were made: those are paid, and a refusal would lose what they answered.
             let bodies = asked.calls.iter().map(|(_, call)| call.body.len());
             let held: usize = if self.known.heard.is_empty() { bodies.sum() } else { 0 };
             let _slot = self.executor.call_slots.enter(from.into(), held).await?;

@@ -325,7 +325,7 @@ fn a_backup_made_while_the_key_is_replaced_opens_with_the_new_one_and_completes_
     let place = founded();
     let next = MasterKey::new([5; 32]);
     let mut backup = None;
-    crate::app::rotate(&place.dir, &place.store, Some(next.clone()), &mut |_| {
+    crate::app::rotate(&place.dir, &place.store, Some(next.clone()), None, &mut |_| {
         backup.get_or_insert_with(|| place.backup());
     })
     .unwrap();
@@ -333,7 +333,7 @@ fn a_backup_made_while_the_key_is_replaced_opens_with_the_new_one_and_completes_
     place.restore(&backup.expect("it takes several steps"), &settings).unwrap();
     assert!(place.other().is_rotating().unwrap());
     let store = place.other().open().unwrap();
-    crate::app::rotate(&place.other(), &store, None, &mut |_| {}).unwrap();
+    crate::app::rotate(&place.other(), &store, None, None, &mut |_| {}).unwrap();
     assert!(!place.other().is_rotating().unwrap());
 }
 

@@ -64,7 +64,7 @@ fn key_in(dir: &Path) -> String {
 }
 
 fn rotate_all(dir: &DataDir, store: &Store) -> Result<Rotated, DataDirError> {
-    rotate(dir, store, None, &mut |_| {})
+    rotate(dir, store, None, None, &mut |_| {})
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_key_in_the_directory_is_replaced_by_a_new_one() {
     let store = open(&dir).unwrap();
     let rotated = rotate_all(&dir, &store).unwrap();
     assert_eq!(rotated.resealed, 2 * 250);
-    assert_eq!(rotated.to_do, None);
+    assert_eq!((rotated.to_do, rotated.is_destroyed), (None, true));
     drop(store);
     assert_ne!(key_in(place.path()), old);
     assert!(!place.path().join("secret.key.new").exists());
@@ -107,7 +107,7 @@ fn a_rotation_that_ended_after_any_step_is_resumed_by_the_next_process() {
                     std::panic::resume_unwind(Box::new(()));
                 }
             };
-            rotate(&dir, &store, None, &mut stop).unwrap();
+            rotate(&dir, &store, None, None, &mut stop).unwrap();
         }));
         drop(store);
         if ended.is_ok() {
@@ -125,6 +125,35 @@ fn a_rotation_that_ended_after_any_step_is_resumed_by_the_next_process() {
         assert!(!dir.is_rotating().unwrap());
         assert_all_open(&open(&dir).unwrap());
     }
+}
+
+#[test]
+fn a_key_that_is_not_the_one_that_was_kept_is_not_destroyed() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::at(place.path());
+    filled(&dir);
+    let store = open(&dir).unwrap();
+    let next = |byte| Some(MasterKey::new([byte; 32]));
+    let first = dir.keep_old_key(&place.path().join("first.key")).unwrap();
+    let stopped = catch_unwind(AssertUnwindSafe(|| {
+        rotate(&dir, &store, next(8), Some(&first), &mut |_| {
+            std::panic::resume_unwind(Box::new(()))
+        })
+    }));
+    assert!(stopped.is_err() && dir.is_rotating().unwrap());
+    // Repeated, it is the same key that goes.
+    assert_eq!(dir.keep_old_key(&place.path().join("first.key")).unwrap(), first);
+    let new = check_of(&store.keys().current());
+    assert!(rotate(&dir, &store, None, Some(&new), &mut |_| {}).is_err());
+    rotate(&dir, &store, None, Some(&first), &mut |_| {}).unwrap();
+    // It has ended while another command, which kept the first key, waited for its turn.
+    let refused = rotate(&dir, &store, next(9), Some(&first), &mut |_| {}).unwrap_err().0;
+    assert!(refused.contains("another FILE"), "{refused}");
+    assert!(key_in(place.path()).starts_with("0808") && !dir.is_rotating().unwrap());
+    let second = dir.keep_old_key(&place.path().join("second.key")).unwrap();
+    rotate(&dir, &store, next(9), Some(&second), &mut |_| {}).unwrap();
+    assert!(key_in(place.path()).starts_with("0909"));
+    assert_all_open(&store);
 }
 
 /// A copy of a directory that nobody has open.
@@ -185,14 +214,14 @@ fn a_step_that_failed_is_completed_by_the_same_process() {
     write_format(&dir, &Format { current: check_of(&next), previous }).unwrap();
     fs::rename(&key_file, &aside).unwrap();
     fs::create_dir_all(key_file.join("x")).unwrap();
-    assert!(rotate(&dir, &store, Some(next.clone()), &mut |_| {}).is_err());
+    assert!(rotate(&dir, &store, Some(next.clone()), None, &mut |_| {}).is_err());
     fs::remove_dir_all(&key_file).unwrap();
     fs::rename(&aside, &key_file).unwrap();
     assert_all_open(&store);
     let another = MasterKey::new([8; 32]);
-    let refused = rotate(&dir, &store, Some(another), &mut |_| {}).unwrap_err().0;
+    let refused = rotate(&dir, &store, Some(another), None, &mut |_| {}).unwrap_err().0;
     assert!(refused.contains("by another one"), "{refused}");
-    let rotated = rotate(&dir, &store, Some(next.clone()), &mut |_| {}).unwrap();
+    let rotated = rotate(&dir, &store, Some(next.clone()), None, &mut |_| {}).unwrap();
     assert_eq!((rotated.resealed, rotated.to_do), (2 * 250, None));
     assert!(store.keys().current() == next && store.keys().previous().is_none());
     assert!(key_in(place.path()).starts_with("0909") && !dir.is_rotating().unwrap());
@@ -201,7 +230,7 @@ fn a_step_that_failed_is_completed_by_the_same_process() {
     let last = MasterKey::new([10; 32]);
     let mut at_the_end = String::new();
     let stopped = catch_unwind(AssertUnwindSafe(|| {
-        rotate(&dir, &store, Some(last.clone()), &mut |progress| {
+        rotate(&dir, &store, Some(last.clone()), None, &mut |progress| {
             if progress.done == progress.all {
                 at_the_end = fs::read_to_string(&format_file).unwrap();
                 std::panic::resume_unwind(Box::new(()));
@@ -233,12 +262,14 @@ fn a_key_outside_of_the_directory_is_replaced_by_the_supplied_one() {
     let refused = rotate_all(&dir, &store).unwrap_err().0;
     assert!(refused.contains("--new-key-file"), "{refused}");
     let present = secret_key::key_in_text(HEX);
-    assert!(rotate(&dir, &store, present, &mut |_| {}).unwrap_err().0.contains("present one"));
+    assert!(
+        rotate(&dir, &store, present, None, &mut |_| {}).unwrap_err().0.contains("present one")
+    );
     assert!(!dir.is_rotating().unwrap());
 
     let next = secret_key::key_in_text(&other);
     let stopped = catch_unwind(AssertUnwindSafe(|| {
-        rotate(&dir, &store, next.clone(), &mut |_| std::panic::resume_unwind(Box::new(())))
+        rotate(&dir, &store, next.clone(), None, &mut |_| std::panic::resume_unwind(Box::new(())))
     }));
     assert!(stopped.is_err());
     drop(store);
@@ -249,9 +280,10 @@ fn a_key_outside_of_the_directory_is_replaced_by_the_supplied_one() {
     let store = open(&dir).unwrap();
     assert_all_open(&store);
     let another = secret_key::key_in_text(&HEX.replace('0', "2"));
-    assert!(rotate(&dir, &store, another, &mut |_| {}).is_err());
+    assert!(rotate(&dir, &store, another, None, &mut |_| {}).is_err());
     let rotated = rotate_all(&dir, &store).unwrap();
     assert!(rotated.to_do.unwrap().contains("set ROADSTEAD_SECRET_KEY to the new key"));
+    assert!(!rotated.is_destroyed);
     drop(store);
     assert_all_open(&open(&with(&other, None)).unwrap());
     assert!(open(&with(HEX, None)).is_err());

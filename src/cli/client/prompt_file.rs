@@ -89,7 +89,7 @@ impl PromptFile {
     pub fn read(path: &str) -> Result<Self, Failure> {
         let text = text_file::read(path, MAX_FILE_BYTES)?;
         let shown = if path == "-" { "stdin" } else { path };
-        if text.trim().is_empty() {
+        if lines::of_file(&text).trim().is_empty() {
             return Err(Failure::Usage(format!(
                 "{shown}: is empty; a prompt without a text is a file with a front matter alone, two \
                  lines of {FENCE}"

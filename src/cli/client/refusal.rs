@@ -9,7 +9,7 @@ use crate::cli::failure::Failure;
 #[derive(Clone, Debug)]
 pub enum Refusal {
     /// The server answered with an error.
-    Answered(Problem),
+    Answered(Box<Problem>),
     /// Nothing usable was answered: the server cannot be reached, or something else answers there.
     Unanswered(String),
 }
@@ -25,6 +25,8 @@ pub struct Problem {
     pub named: Option<String>,
     /// Path and message of each problem of an invalid request.
     pub issues: Vec<(String, String)>,
+    /// Flags of the command that stand for fields of the request, which messages may name.
+    flags: Vec<(&'static str, &'static str)>,
     /// Seconds after which to try again, if the server says so.
     pub retry_after: Option<u64>,
     /// What the request is continued with, if it is to be.
@@ -53,7 +55,14 @@ impl Refusal {
         // Of other errors it could be a password.
         let path = value["path"].as_str().filter(|_| status == 404);
         let named = path.zip(sent).and_then(|(path, sent)| at_path(sent, path));
-        Refusal::Answered(Problem { status, code, message, named, issues, retry_after, challenge })
+        // A deeper one of the same name has another flag, or none.
+        let is_sent = |(field, _): &(&str, &str)| {
+            sent.is_some_and(|sent| sent.get(field.trim_end_matches('.')).is_some())
+        };
+        let flags = FLAGS.into_iter().filter(is_sent).collect();
+        let problem =
+            Problem { status, code, message, named, issues, flags, retry_after, challenge };
+        Refusal::Answered(Box::new(problem))
     }
 
     /// The error that the server answered, if it is one with this code.
@@ -89,9 +98,9 @@ fn at_path(body: &Value, path: &str) -> Option<String> {
 const FLAGS: [(&str, &str); 2] =
     [("agentVariables.", "--set NAME=VALUE"), ("llmProviderId", "--provider")];
 
-/// Says which flags fields are that a message names.
-fn flags(message: &str) -> String {
-    let named = FLAGS.iter().filter(|(field, _)| message.contains(field));
+/// Says which of these flags are fields that a message names.
+fn flags(flags: &[(&str, &str)], message: &str) -> String {
+    let named = flags.iter().filter(|(field, _)| message.contains(field));
     named.map(|(field, flag)| format!("\n{} is {flag} here", field.trim_end_matches('.'))).collect()
 }
 
@@ -111,7 +120,7 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let problem = match refusal {
             Refusal::Unanswered(why) => return Failure::Failed(why),
-            Refusal::Answered(problem) => problem,
+            Refusal::Answered(problem) => *problem,
         };
         let hint = match (problem.status, problem.code.as_str()) {
             (401, "session_required") => {
@@ -128,7 +137,7 @@ impl From<Refusal> for Failure {
         let is_said = |line: &String| line.trim_start() == message;
         let lines = problem.issues.iter().map(issue_line);
         let issues: String = lines.filter(|line| !is_said(line)).collect();
-        let flags = flags(&format!("{message}{issues}"));
+        let flags = flags(&problem.flags, &format!("{message}{issues}"));
         let is_named = |named: &&String| !message.contains(named.as_str());
         let named = problem.named.as_ref().filter(is_named);
         let named = named.map_or(String::new(), |named| format!(": {:?}", one_line(named)));
@@ -182,7 +191,7 @@ mod tests {
             text(404, &missing("agentIds[1]")),
             "there is no such agent: \"nobody\" (not_found)"
         );
-        assert_eq!(text(401, &missing("agentIds[1]")), "there is no such agent (not_found)");
+        assert_eq!(text(403, &missing("agentIds[1]")), "there is no such agent (not_found)");
         for elsewhere in ["agentIds", "agentIds[2]", "orgSlug"] {
             assert_eq!(text(404, &missing(elsewhere)), "there is no such agent (not_found)");
         }
@@ -196,5 +205,9 @@ mod tests {
             said,
             "agentVariables.X must have a value (a)\nagentVariables is --set NAME=VALUE here"
         );
+        // Of a body that has it deeper, as a policy has.
+        let message = "rules[0].llmProviderId is no LLM provider";
+        let said = text(400, &json!({"message": message, "code": "a"}));
+        assert_eq!(said, format!("{message} (a)"));
     }
 }

@@ -144,9 +144,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut current = None;
     if let Some(artifact) = &artifact {
         current = Current::read(visit, &place, artifact).await?;
-        versions = api
-            .get("/registries/artifact-versions", &place.query(visit.cursor().as_slice()))
-            .await?;
+        versions = api.get("/registries/artifact-versions", &place.query(&visit.walk())).await?;
         let few = place.query(&[("limit", SHOWN)]);
         moves = api.get::<List<_>>("/registries/artifacts/labels/history", &few).await?.items;
         if place.kind == "promptlet" {

@@ -11,7 +11,7 @@ use crate::api::{Method, Route};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::console::choice::{Chooser, Kind};
 use crate::console::chooser::{LISTED, between, looked_for};
-use crate::console::field::Field;
+use crate::console::field::{Field, in_utc};
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -122,8 +122,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
         .iter()
         .filter_map(|name| visit.query.some(name).map(|value| (*name, value.to_string())))
         .map(|(name, value)| match name {
-            // The form has times of UTC, to the minute.
-            "from" | "to" => (name, format!("{value}:00Z")),
+            "from" | "to" => (name, in_utc(&value)),
             _ => (name, value),
         })
         .collect();

@@ -9,6 +9,7 @@ use super::channels::{Channel, Created, Workflow, signing_secret};
 use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
+use crate::console::field::in_utc;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
@@ -136,9 +137,9 @@ async fn act(visit: &Visit) -> Result<Reply> {
     }
 }
 
-/// What is delivered again; the form has times of UTC, to the minute.
+/// What is delivered again; the form has times of UTC.
 fn redelivery(visit: &Visit) -> Value {
-    let time = |name| visit.form.some(name).map(|text| format!("{text}:00Z"));
+    let time = |name| visit.form.some(name).map(in_utc);
     let mut body = json!({"from": time("from").unwrap_or_default()});
     if let Some(to) = time("to") {
         body["to"] = json!(to);

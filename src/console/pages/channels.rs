@@ -184,7 +184,10 @@ pub async fn receivers(
             (frame, team, Some(agents.holding(agent)))
         }
         // A text that is no team is looked for.
-        Some(Err(error)) => (frame.failed(visit.failed(error)?.as_ref()), String::new(), None),
+        Some(Err(error)) => {
+            let frame = frame.failed(visit.failed(error)?.as_ref()).rename("teamId", "team");
+            (frame, String::new(), None)
+        }
     };
     let fields: Vec<_> = agents.iter().chain([&teams]).collect();
     let frame = frame.picking(visit, &fields).await?;
@@ -208,7 +211,10 @@ pub fn at_fields(frame: Frame) -> Frame {
 pub async fn entered(visit: &Visit, workflow: &str) -> Result<Value> {
     let of = |name| visit.form.get(name).trim();
     let crew = match workflow {
-        "agent_wake" | "team_task" => Crew::of_team(&visit.api, of("team")).await,
+        // Without a team there is no such path: the API says what is missing.
+        "agent_wake" | "team_task" if !of("team").is_empty() => {
+            Crew::of_team(&visit.api, of("team")).await
+        }
         _ => Ok(Crew(Vec::new())),
     };
     let crew = match crew {

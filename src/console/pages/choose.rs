@@ -3,7 +3,7 @@
 use askama::Template;
 use hyper::StatusCode;
 
-use crate::base::Result;
+use crate::base::{Id, Result};
 use crate::console::choice::{Choice, Kind, Wanted};
 use crate::console::chooser::matches;
 use crate::console::errors;
@@ -25,7 +25,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let of = |name: &str| visit.query.get(name).trim();
     let kind = Kind::of(of("kind")).ok_or_else(errors::no_such_page)?;
     let (registry, prompt) = (of("registry"), of("prompt"));
-    let wanted = Wanted { kind, text: of("q"), registry, prompt };
+    let wanted = Wanted { kind, text: of("q"), registry, prompt, team: Id::parse(of("team")) };
     let choices = matches(visit, &wanted).await?;
     render(StatusCode::OK, &Choices { choices })
 }

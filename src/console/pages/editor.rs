@@ -138,7 +138,8 @@ async fn edit(visit: &Visit, outcome: Outcome) -> Result<Reply> {
     let start = start(visit, &place, artifact.as_ref()).await?;
     let is_new = artifact.is_none();
     let title = if is_new { "New" } else { "New version of" };
-    let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref());
+    let refusal = checked.as_ref().and_then(|checked| checked.refusal.as_ref());
+    let frame = visit.frame(&format!("{title} {}", place.name)).failed(error.as_ref().or(refusal));
     let mut frame = frame.rename("body", "source").rename("draftVersion", "version");
     frame = frame.label("source", "Text");
     frame.was = visit.form.sent("was").map_or(start.was, String::from);

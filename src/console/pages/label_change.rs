@@ -133,7 +133,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let filter = FILTERS.iter().find(|(value, ..)| *value == only);
     let (only, _, parameter) = filter.copied().unwrap_or(FILTERS[0]);
     let mut query: Vec<_> = parameter.into_iter().collect();
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let page = LabelChanges {
         frame: visit.frame("Label changes").crumb("Prompts", visit.in_org("/prompts")).live(),
         base: visit.in_org("/label-changes"),

@@ -51,32 +51,40 @@ async fn open(visit: &Visit) -> Result<Reply> {
         let _slot = slot;
         let end = Instant::now() + MAX_TIME;
         let (mut next, mut looked_at) = (Some(RETRY), None::<Instant>);
+        let mut told_at = Instant::now();
         loop {
-            // After subscribing, so that no commit in between is missed; whenever rights have changed; and
-            // from time to time, since a session ends by itself, too.
+            // After subscribing, so that no commit in between is missed; whenever rights may have changed;
+            // and from time to time, since a session ends by itself, too.
             if looked_at.is_none_or(|at| at.elapsed() >= HEARTBEAT) {
+                access.forget();
                 if !is_member(&api, &own.slug).await {
                     return;
                 }
                 looked_at = Some(Instant::now());
             }
-            if let Some(event) = next.take()
-                && events.send(Ok(event)).await.is_err()
-            {
-                return;
+            if let Some(event) = next.take() {
+                if events.send(Ok(event)).await.is_err() {
+                    return;
+                }
+                told_at = Instant::now();
             }
             sleep(PAUSE).await;
             next = tokio::select! {
+                // Rights change all the time, of whatever organization: they come last.
                 biased;
+                () = sleep_until(end) => return,
+                () = executor.stopped() => return,
+                () = events.closed() => return,
+                () = sleep_until(told_at + HEARTBEAT) => Some(ALIVE),
+                _ = changes.notified() => {
+                    // One commit may change both.
+                    looked_at = None;
+                    Some(CHANGED)
+                }
                 _ = access.notified() => {
                     looked_at = None;
                     None
                 }
-                _ = changes.notified() => Some(CHANGED),
-                () = sleep(HEARTBEAT) => Some(ALIVE),
-                () = sleep_until(end) => return,
-                () = executor.stopped() => return,
-                () = events.closed() => return,
             };
         }
     });

@@ -1,5 +1,7 @@
 //! `/o/{org}/settings/organization`: renames the organization.
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -8,6 +10,7 @@ use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::page::Page;
+use crate::console::people::People;
 use crate::console::roster;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
@@ -41,6 +44,6 @@ async fn changed_by(visit: &Visit, slug: &str) -> Result<String> {
     let Some(by) = own.and_then(|organization| organization.updated_by.0) else {
         return Ok(String::new());
     };
-    let members = roster::members(&visit.api).await?;
-    Ok(format!(" It was last changed by {}.", roster::name(&members, &by)))
+    let people = People::of(visit, BTreeSet::from([by.clone()])).await?;
+    Ok(format!(" It was last changed by {}.", people.name(&by)))
 }

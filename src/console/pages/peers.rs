@@ -91,7 +91,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let wanted = visit.query.get("only");
     let only = FILTERS.iter().find(|(value, _)| *value == wanted).map_or("", |(value, _)| value);
     let mut query: Vec<_> = (!only.is_empty()).then_some(("state", only)).into_iter().collect();
-    query.extend(visit.cursor());
+    query.extend(visit.walk());
     let page = Peers {
         frame: place.crumbs(visit, visit.frame("Peers")).live(),
         peers: visit.api.get(&place.api("/exchange/peers"), &query).await?,

@@ -65,6 +65,14 @@ struct Prompt {
     labels: Vec<String>,
 }
 
+impl ProviderPage {
+    /// Whether a prompt was ticked in a form that was refused.
+    fn is_ticked(&self, prompt: &Prompt) -> bool {
+        let mut ticked = self.frame.form.all("prompt");
+        self.frame.problems.any() && ticked.any(|name| name == prompt.name)
+    }
+}
+
 /// What came of an import.
 #[derive(Deserialize)]
 struct Outcome {

@@ -144,8 +144,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let error = error.as_ref();
     let frame = place.crumbs(visit, visit.frame(&schedule.name));
     let frame = frame.crumb("Schedules", place.at("/schedules")).failed(error).live();
+    let frame = form.ready(frame, visit, error);
     let page = SchedulePage {
-        frame: form.ready(frame, visit, error),
+        frame: form.offer(frame, visit).await?,
         runs,
         tasks,
         crew,

@@ -386,8 +386,6 @@ fn values(view: &View, caller: &Caller, environment: Option<&str>) -> Result<Str
 }
 
 fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
-    let mut answers = results.answers.iter().flatten().flatten();
-    let cost_note = answers.find_map(|answer| answer.cost_note.clone());
     let side =
         |side: &Subject| ComparedText { name: side.name.clone(), version: side.version.clone() };
     let [left, right] = prepared.sides.each_ref().map(side);
@@ -409,7 +407,7 @@ fn comparison(prepared: &Prepared, results: CaseResults) -> InputComparison {
         right,
         llm_provider_id: prepared.provider.id,
         cost_usd: (results.cost_usd * 1e9).round() / 1e9,
-        cost_note,
+        cost_note: results.cost_note,
         stopped: results.stop,
         inputs,
     }

@@ -302,7 +302,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/registries/artifact-versions",
             MEMBER_OR_PUBLIC,
             "artifact_version.list",
-            op::list(list),
+            op::walk(list),
         )
         .org_source(OrgSource::Named(&registries::BY_REFERENCE))
         .needs_for(ScopeName::ArtifactRead, &registries::NAMED_REGISTRY)

@@ -10,7 +10,12 @@ use crate::resources::testing::{Fixture, user};
 
 /// Creates an environment as an admin.
 pub fn make(fixture: &Fixture, body: Value) -> Result<EnvironmentInfo> {
-    fixture.write_as(&fixture.owner, create, (), Fixture::input(body)?)
+    make_as(fixture, &fixture.owner, body)
+}
+
+/// Creates one as an admin of any organization.
+pub fn make_as(fixture: &Fixture, who: &Principal, body: Value) -> Result<EnvironmentInfo> {
+    fixture.write_as(who, create, (), Fixture::input(body)?)
 }
 
 /// Updates an environment as an admin.

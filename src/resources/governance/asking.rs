@@ -87,17 +87,20 @@ pub fn rendered(how: &CaseRun, case: &InputCase, compiled: &str) -> Filled {
 pub struct Tally {
     counted: HashSet<blake3::Hash>,
     pub usd: f64,
+    /// Why something has a cost that is not known; none if all is.
+    pub note: Option<String>,
 }
 
 impl Tally {
     /// Counts what the call with these parts cost, if that is known.
-    fn add(&mut self, parts: &[&str], usd: Option<f64>) {
+    fn add(&mut self, parts: &[&str], Cost { usd, note }: &Cost) {
         let mut hash = blake3::Hasher::new();
         for part in parts {
             hash.update(&(part.len() as u64).to_be_bytes()).update(part.as_bytes());
         }
         if self.counted.insert(hash.finalize()) {
             self.usd += usd.unwrap_or_default();
+            self.note = self.note.take().or_else(|| note.clone());
         }
     }
 }
@@ -162,16 +165,15 @@ impl Asking<'_> {
                 return Ok(Some(answer));
             }
         };
-        let Cost { usd: cost_usd, note: cost_note } =
-            llm_providers::cost(view, how.provider, &asked, &completion)?;
+        let cost = llm_providers::cost(view, how.provider, &asked, &completion)?;
         let sent: [&str; 2] = [asked.system.as_deref().unwrap_or_default(), &asked.message];
-        self.tally.add(&sent, cost_usd);
+        self.tally.add(&sent, &cost);
         let (input_tokens, output_tokens) = (completion.input_tokens, completion.output_tokens);
         let (text, is_cut) = cut(completion.text);
         let text = Some(text);
         let known =
             CaseAnswer { text, is_cut, input_tokens, output_tokens, ..CaseAnswer::default() };
-        Ok(Some(CaseAnswer { cost_usd, cost_note, took_ms, ..known }))
+        Ok(Some(CaseAnswer { cost_usd: cost.usd, took_ms, ..known }))
     }
 
     /// Scores an answer.
@@ -186,31 +188,30 @@ impl Asking<'_> {
         let own = case.expect.judge.iter().map(|question| (question, how.provider));
         let others = how.scorers.iter().map(|scorer| (&scorer.question, &scorer.provider));
         for (question, provider) in own.chain(others) {
-            let (passed, reason, note) = self.judged(provider, question, text)?;
-            answer.cost_note = answer.cost_note.take().or(note);
+            let (passed, reason) = self.judged(provider, question, text)?;
             scores.push(Score { criterion: quoted(question), passed, reason });
         }
         answer.scores = scores;
         Ok(())
     }
 
-    /// What a judge says of an answer, why, and why its cost is not known.
+    /// What a judge says of an answer, and why.
     fn judged(
         &mut self,
         provider: &LlmProvider,
         question: &str,
         text: &str,
-    ) -> Result<(Option<bool>, Option<String>, Option<String>)> {
+    ) -> Result<(Option<bool>, Option<String>)> {
         let Some(judged) = judge::judged(self.view, provider, question, text, self.calls)? else {
             // Not asked; or pending, and the run is discarded.
-            return Ok((None, Some(NOT_JUDGED.to_string()), None));
+            return Ok((None, Some(NOT_JUDGED.to_string())));
         };
         let id = provider.id.to_string();
         let sent: [&str; 4] = ["judge", &id, question, text];
-        self.tally.add(&sent, judged.cost.usd);
+        self.tally.add(&sent, &judged.cost);
         Ok(match judged.verdict {
-            Ok((passed, reason)) => (Some(passed), reason, judged.cost.note),
-            Err(why) => (None, Some(why), judged.cost.note),
+            Ok((passed, reason)) => (Some(passed), reason),
+            Err(why) => (None, Some(why)),
         })
     }
 }

@@ -95,9 +95,6 @@ pub struct CaseAnswer {
     /// Whether the provider failed, and not the input.
     #[serde(skip)]
     pub has_failed: bool,
-    /// Why it, or what a judge said of it, has a cost that is not known; none if all is.
-    #[serde(skip)]
-    pub cost_note: Option<String>,
 }
 
 impl CaseAnswer {
@@ -161,5 +158,7 @@ pub struct CaseResults {
     pub answers: Vec<Option<Vec<CaseAnswer>>>,
     /// What it cost in US dollars, judges included, as far as prices are known.
     pub cost_usd: f64,
+    /// Why something has a cost that is not known; none if all is.
+    pub cost_note: Option<String>,
     pub stop: Option<Stop>,
 }

@@ -61,7 +61,8 @@ pub fn run(
         stop = Some(Stop::Seconds);
     }
     answers.resize(cases.len(), None);
-    Ok(CaseResults { answers, cost_usd: asking.tally.usd, stop })
+    let Tally { usd: cost_usd, note: cost_note, .. } = asking.tally;
+    Ok(CaseResults { answers, cost_usd, cost_note, stop })
 }
 
 /// Why no further input is asked about, given the answers to those before.
@@ -99,6 +100,8 @@ pub struct AskedCase {
     pub is_too_large: bool,
     /// What was answered has cost so much, and so many bytes were sent and answered.
     usd: f64,
+    /// Why it has a cost that is not known, too.
+    cost_note: Option<String>,
     bytes: usize,
 }
 
@@ -117,10 +120,10 @@ impl AskedCase {
         let filled: Vec<Filled> = texts.iter().map(|text| rendered(how, case, text)).collect();
         let mut asking = Asking { view, how, calls, tally: Tally::default() };
         let answers = asking.answers(case, &filled)?;
-        let usd = asking.tally.usd;
+        let Tally { usd, note: cost_note, .. } = asking.tally;
         let (bytes, is_too_large) = (calls.bytes(), calls.is_too_much());
         let answers = answers.filter(|_| !is_too_large && !calls.has_pending());
-        Ok(AskedCase { answers, is_too_large, usd, bytes })
+        Ok(AskedCase { answers, is_too_large, usd, cost_note, bytes })
     }
 }
 
@@ -154,10 +157,13 @@ impl CaseBatch {
     /// Keeps what came of an input until now; of one that was run again, what came of it last. What it has
     /// cost counts though it is not answered in the end.
     pub fn keep(&mut self, index: usize, mut case: AskedCase) {
-        let before = self.asked[index].take();
-        // If it is too much, what was answered before is not seen again.
-        case.usd = case.usd.max(before.as_ref().map_or(0.0, |before| before.usd));
-        let is_new = before.is_none_or(|before| before.answers.is_none());
+        let mut is_new = true;
+        if let Some(before) = self.asked[index].take() {
+            // If it is too much, what was answered before is not seen again.
+            case.usd = case.usd.max(before.usd);
+            case.cost_note = case.cost_note.or(before.cost_note);
+            is_new = before.answers.is_none();
+        }
         if let Some(answers) = case.answers.as_ref().filter(|_| is_new) {
             let has_failed = answers.iter().all(|answer| answer.has_failed);
             self.failed = if has_failed { self.failed + 1 } else { 0 };
@@ -202,13 +208,14 @@ impl CaseBatch {
     pub fn results(&self, end: BatchEnd) -> CaseResults {
         let stop = match end {
             // All may have been answered just in time, or to a client that took it too slowly.
-            BatchEnd::Late if self.lacks_any() => Some(Stop::Seconds),
+            BatchEnd::Late if self.lacks_any() => self.stop.or(Some(Stop::Seconds)),
             BatchEnd::Late | BatchEnd::Whole => self.stop,
-            BatchEnd::Refused => Some(Stop::Busy),
+            BatchEnd::Refused => self.stop.or(Some(Stop::Busy)),
         };
         CaseResults {
             answers: self.answers().map(Option::<&_>::cloned).collect(),
             cost_usd: self.usd(),
+            cost_note: self.asked.iter().flatten().find_map(|case| case.cost_note.clone()),
             stop,
         }
     }
@@ -227,19 +234,21 @@ mod tests {
 
     fn case(answers: Option<Vec<CaseAnswer>>, usd: f64) -> AskedCase {
         let is_too_large = answers.is_none();
-        AskedCase { answers, is_too_large, usd, bytes: 0 }
+        AskedCase { answers, is_too_large, usd, cost_note: None, bytes: 0 }
     }
 
     #[test]
     fn what_an_input_has_cost_counts_though_it_is_not_answered() {
         let mut batch = begun(2);
-        for usd in [0.5, 0.25] {
-            batch.keep(0, case(None, usd));
+        for (usd, note) in [(0.5, Some("no price of small")), (0.25, None)] {
+            let cost_note = note.map(String::from);
+            batch.keep(0, AskedCase { cost_note, ..case(None, usd) });
         }
         batch.keep(1, case(Some(Vec::new()), 0.25));
         let results = batch.results(BatchEnd::Refused);
         assert_eq!(results.answers, [None, Some(Vec::new())]);
         assert_eq!((results.cost_usd, results.stop), (0.75, Some(Stop::Busy)));
+        assert_eq!(results.cost_note.as_deref(), Some("no price of small"));
     }
 
     #[test]
@@ -262,8 +271,12 @@ mod tests {
             batch.keep(0, case(answers.clone(), 0.0));
             assert_eq!(batch.results(BatchEnd::Late).stop, stop, "{answers:?}");
             batch.end(Stop::Changed);
-            let stop = stop.or(Some(Stop::Changed));
-            assert_eq!(batch.results(BatchEnd::Late).stop, stop, "{answers:?}");
+            let first = Some(Stop::Changed);
+            assert_eq!(
+                batch.results(BatchEnd::Late).stop,
+                first,
+                "what ended it first: {answers:?}"
+            );
         }
         assert_eq!(begun(1).results(BatchEnd::Late).stop, seconds, "nothing was asked");
     }

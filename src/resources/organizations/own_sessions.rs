@@ -126,6 +126,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::super::session_use::record_session_usage;
+    use super::super::sessions::end_sessions_before;
     use super::super::tests::{identity_of, session, signed_in, with_password};
     use super::*;
     use crate::auth::{SESSION_SECS, UsedFrom};
@@ -196,6 +197,21 @@ mod tests {
         fixture.write_as(&who, end_others, (), ()).unwrap();
         let is_valid = |token: &String| identity_of(&fixture.store, token).is_ok();
         assert_eq!(tokens.each_ref().map(is_valid), [false, true, false]);
+        assert_eq!(fixture.read_as(&who, list, (), ()).unwrap().items.len(), 1);
+    }
+
+    #[test]
+    fn those_begun_before_others_end_though_the_clock_was_set_back_in_between() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let before = session(&fixture.store, &ada);
+        fixture.pass_secs(-3600);
+        let first = Id::new(fixture.store.clock().new_id());
+        let after = session(&fixture.store, &ada);
+        end_sessions_before(&fixture.store, first).unwrap();
+        let is_valid = |token: &String| identity_of(&fixture.store, token).is_ok();
+        assert_eq!([&before, &after].map(is_valid), [false, true]);
+        let who = signed_in(&fixture.store, &after);
         assert_eq!(fixture.read_as(&who, list, (), ()).unwrap().items.len(), 1);
     }
 }

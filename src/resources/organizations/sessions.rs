@@ -215,20 +215,18 @@ pub(super) fn end_other_sessions(tx: &mut Tx, user: User, current: Id<Session>) 
     Ok(User { session_generation: generation, ..user })
 }
 
-/// Ends all sessions, of everybody, that were begun before a time. Blocks.
-///
-/// # Errors
-/// If the store fails.
-pub fn end_sessions_before(store: &Store, time: Time) -> Result<()> {
-    while store.write_blocking(Id::NIL, move |tx| end_some_before(tx, time))? > 0 {}
+/// Ends all sessions, of everybody, that were begun before an id was made: ids never go back, as clocks
+/// may. Blocks.
+pub fn end_sessions_before(store: &Store, first: Id<Session>) -> Result<()> {
+    while store.write_blocking(Id::NIL, move |tx| end_some_before(tx, first))? > 0 {}
     Ok(())
 }
 
 /// Ends as many of them as a transaction may; returns how many.
-fn end_some_before(tx: &mut Tx, time: Time) -> Result<usize> {
+fn end_some_before(tx: &mut Tx, first: Id<Session>) -> Result<usize> {
     let mut ended: Vec<Session> = Vec::new();
     tx.view().for_each(ListSource::TABLE, &(), Order::Ascending, |session: Session| {
-        if session.created_at < time {
+        if session.id < first {
             ended.push(session);
         }
         let is_enough = ended.len() == MAX_ENDED;

@@ -33,8 +33,9 @@ pub fn apply(api: &Api, remote: &mut Remote, plan: &Plan) -> Result<(), Failure>
             output::progress("");
             let (Failure::Failed(why) | Failure::Usage(why)) = failure;
             return Err(Failure::Failed(format!(
-                "{}\n{why}\n{done} of {all} steps are done; the same command goes on from here",
-                step.line()
+                "{}\n{why}\nthis is step {} of {all}; the same command goes on from here",
+                step.line(),
+                done + 1
             )));
         }
     }

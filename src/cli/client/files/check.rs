@@ -123,10 +123,14 @@ fn file_of(tree: &Tree, version: &VersionName) -> Option<PromptFile> {
     let VersionName { artifact: ArtifactKey { registry, is_prompt, name }, numbers: of, model } =
         version;
     let folder = if *is_prompt { "prompts" } else { "promptlets" };
-    let begin = format!("registries/{registry}/{folder}/{name}");
+    let folder = format!("registries/{registry}/{folder}/");
+    let begin = format!("{folder}{name}");
     let files = tree.range(begin.clone()..).take_while(|(path, _)| path.starts_with(&begin));
-    // Of the version before, of another model, or of a longer name: only the file itself says it.
-    let named = files.filter(|(path, _)| path[begin.len()..].starts_with(['.', '@', '~']));
+    // Of which version and model it is, only the file itself says.
+    let named = files.filter(|(path, _)| {
+        let stem = path[folder.len()..].strip_suffix(".md");
+        stem.and_then(|stem| stem.split(['@', '~']).next()) == Some(name.as_str())
+    });
     let mut read = named.filter_map(|(path, text)| PromptFile::parse(path, text).ok());
     read.find(|file| {
         let version = file.version.as_deref().and_then(numbers);
@@ -245,7 +249,7 @@ mod tests {
             ("a.md", prompt("2.0.0", "")),
             ("a@1.0.0.md", prompt("1.0.0", "")),
             ("a~m.md", prompt("2.0.0", "model = \"m\"\n")),
-            ("a.b.md", prompt("3.0.0", "")),
+            ("a.b.md", prompt("2.0.0", "")),
             ("ab.md", prompt("2.0.0", "")),
         ];
         let at = |file: &str| format!("registries/main/prompts/{file}");

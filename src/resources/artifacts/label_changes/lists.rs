@@ -204,7 +204,7 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/registries/artifacts/label-changes/{changeId}";
     const APPROVALS: &str = "/registries/artifacts/label-changes/{changeId}/approvals";
     vec![
-        Route::get(ALL, MEMBER, "label_change.list", op::list(list))
+        Route::get(ALL, MEMBER, "label_change.list", op::walk(list))
             .needs_listed(ScopeName::ArtifactRead)
             .about("List label changes, newest first"),
         Route::get(ONE, MEMBER, "label_change.get", op::read(get))

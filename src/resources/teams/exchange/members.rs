@@ -180,7 +180,7 @@ fn routes() -> Vec<Route> {
     const ONE: &str = "/teams/{teamId}/exchange/peers/{peerId}";
     let post = |path, name, operation| Route::post(path, MEMBER, name, operation);
     vec![
-        Route::get("/teams/{teamId}/exchange/peers", MEMBER, "peer.list", op::list(list))
+        Route::get("/teams/{teamId}/exchange/peers", MEMBER, "peer.list", op::walk(list))
             .needs_for(ScopeName::ExchangeRead, &TEAM_IN_PATH)
             .about("List outside agents, newest first"),
         Route::get(ONE, MEMBER, "peer.get", op::read(get))

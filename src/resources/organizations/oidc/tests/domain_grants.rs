@@ -128,5 +128,14 @@ fn a_domain_names_what_there_is_and_who_joins_is_not_kept_out_by_what_is_gone() 
     world.fixture.store.write_blocking(globex, theirs).unwrap();
     let refused = set(&world, &eve, listing("globex.test", json!([grant_of(test)])));
     assert_eq!(refusal(refused).0, Kind::Invalid);
+    let body = json!({"slug": "own", "name": "own", "access": "restricted"});
+    let own = environments::tests::make_as(&world.fixture, &eve, body).unwrap().id;
+    let mut body = listing("globex.test", json!([grant_of(own)]));
+    let stored = set(&world, &eve, body.clone()).unwrap();
+    assert_eq!(stored["domains"][0]["grants"], json!([grant_of(own)]));
+    // Not the role of who joins.
+    body["domains"][0]["role"] = json!("admin");
+    let refused = refusal(set(&world, &eve, body));
+    assert_eq!(refused, (Kind::Forbidden, "installation_admin_required"));
     world.fixture.assert_sound();
 }

@@ -198,6 +198,7 @@ fn who_waits_looks_again_once_a_write_is_visible_whose_outcome_was_unknown() {
     let see = |number| shared.note_others(none(), vec![(slot.id.to_vec(), number)]);
     shared.unknown_outcomes.add(slot.clone());
     see(0);
+    assert!(is_woken(), "at the first look");
     shared.note_committed();
     see(0);
     assert!(!is_woken(), "a heartbeat may be visible before it");
