@@ -102,7 +102,7 @@ fn write_missing() {
     let email = Email::parse("ada@acme.test").unwrap();
     let ask = move |tx: &mut Tx| organizations::request_reset_mail(tx, &email, "http://acme.test");
     store.write_blocking(Id::NIL, ask).unwrap();
-    roadstead::app::rotate(&DataDir::at(&fresh), &store, None, &mut |_| {}).unwrap();
+    roadstead::app::rotate(&DataDir::at(&fresh), &store, None, None, &mut |_| {}).unwrap();
     drop(store);
     fill(&used, true);
     for dir in [fresh, used] {
