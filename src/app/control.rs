@@ -29,7 +29,7 @@ use super::moving::{ExportReport, ImportReply, ImportStep, export_organization, 
 use super::panics;
 use super::placement::SOCKET;
 use super::recovery::{PasswordResetLink, reset_password};
-use super::rotation::{Rotated, rotate};
+use super::rotation::{Rotated, complete_rotation, rotate};
 use super::secret_key;
 use super::status::{ServerStatus, Startup, store_status};
 use super::tls::OwnTls;
@@ -416,8 +416,8 @@ pub fn resume_rotation(
         return Ok(());
     }
     tracing::info!("resuming the replacement of the key");
-    std::thread::spawn(move || match rotate(&dir, &store, None, None, &mut |_| {}) {
-        Ok(rotated) => report(&rotated),
+    std::thread::spawn(move || match complete_rotation(&dir, &store) {
+        Ok(rotated) => rotated.iter().for_each(report),
         Err(error) => tracing::error!(%error, "the key could not be replaced"),
     });
     Ok(())

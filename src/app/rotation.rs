@@ -11,13 +11,20 @@
 //! attempt of this process after a step that failed: what it goes by is the format file, not the keys
 //! in memory, which may be those before it.
 
+use std::sync::{Mutex, PoisonError};
+
 use super::data::DataDir;
 use super::data_dir_error::DataDirError;
 use super::format_file::{Format, PreviousKey, check_of};
 use super::secret_key::{self, FoundKey, Origin};
+use crate::auth::Session;
 use crate::base::{Id, Keys, MasterKey};
 use crate::resources::{self, organizations::end_sessions_before};
 use crate::store::{Clock, Rotation, RotationProgress, Store};
+
+/// Held by whoever rotates: a server completes a rotation on a thread of its own, while commands may ask for
+/// it, or for the next one.
+static TURN: Mutex<()> = Mutex::new(());
 
 /// The result of a rotation.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +51,29 @@ pub fn rotate(
     kept: Option<&str>,
     progress: &mut dyn FnMut(RotationProgress),
 ) -> Result<Rotated, DataDirError> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    rotate_in_turn(dir, store, next, kept, progress)
+}
+
+/// Completes a rotation that an earlier process began; `None` if there is none any more. Blocks.
+///
+/// # Errors
+/// Those of [`rotate`].
+pub fn complete_rotation(dir: &DataDir, store: &Store) -> Result<Option<Rotated>, DataDirError> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !dir.is_rotating()? {
+        return Ok(None);
+    }
+    rotate_in_turn(dir, store, None, None, &mut |_| {}).map(Some)
+}
+
+fn rotate_in_turn(
+    dir: &DataDir,
+    store: &Store,
+    next: Option<MasterKey>,
+    kept: Option<&str>,
+    progress: &mut dyn FnMut(RotationProgress),
+) -> Result<Rotated, DataDirError> {
     if is_sealed_again(dir, store.keys())? {
         store.keys().end_rotation();
         let current = store.keys().current();
@@ -64,11 +94,19 @@ pub fn rotate(
         resealed = done.resealed;
         progress(done);
     }
-    // Their tokens are signed with the old key: they would be listed as if they could be used.
-    end_sessions_before(store, began).map_err(failed)?;
+    end_sessions(store, began);
     write_format(dir, &Format { current: check_of(&next), previous: None })?;
     rotation.end();
     rotated(dir, resealed, &next)
+}
+
+/// Ends the sessions that were begun before. Tokens that the old key has signed open nothing any more, and
+/// would be listed as if they did. One that is damaged keeps no key from being replaced.
+pub(super) fn end_sessions(store: &Store, began: Id<Session>) {
+    if let Err(error) = end_sessions_before(store, began) {
+        let why = error.log_detail().unwrap_or(error.message());
+        tracing::warn!(why, "sessions whose tokens open nothing any more stay in lists");
+    }
 }
 
 /// Whether an earlier attempt of this process has replaced the format file for the last time, and failed

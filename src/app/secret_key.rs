@@ -244,6 +244,7 @@ pub(super) fn keep(path: &Path, key: &MasterKey) -> Result<(), DataDirError> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let text = format!("{}\n", codec::hex(key.bytes()));
+    let was_there = fs::symlink_metadata(path).is_ok();
     let written = match write_private(path, text.as_bytes()) {
         // Of an attempt that ended early, maybe before it was durable.
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -253,8 +254,10 @@ pub(super) fn keep(path: &Path, key: &MasterKey) -> Result<(), DataDirError> {
             File::open(path).and_then(|file| file.sync_all())
         }
         Err(error) => {
-            // A part of a key is none.
-            let _ = fs::remove_file(path);
+            // A part of a key is none; what was there before is another's, or one that was kept before.
+            if !was_there {
+                let _ = fs::remove_file(path);
+            }
             Err(error)
         }
         Ok(()) => Ok(()),

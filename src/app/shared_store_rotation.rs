@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use super::data_dir_error::DataDirError;
 use super::format_file::{PreviousKey, check_of};
-use super::rotation::Rotated;
+use super::rotation::{Rotated, end_sessions};
 use super::secret_key::KeySource;
 use super::shared_store::{failed_at, key_outside};
 use crate::base::{Error, Id, Keys, MasterKey};
-use crate::resources::{self, organizations::end_sessions_before};
+use crate::resources;
 use crate::store::engine::postgres::{Owner, Postgres, PostgresSettings, PostgresUrl};
 use crate::store::{Clock, Rotation, RotationProgress, Signals, Store, build_indexes, table_names};
 
@@ -59,7 +59,7 @@ pub fn rotate_store(
         resealed = done.resealed;
         progress(done);
     }
-    end_sessions_before(&store, began).map_err(&failed)?;
+    end_sessions(&store, began);
     engine.set_key(&check_of(&next), None).map_err(failed)?;
     rotation.end();
     store.close();

@@ -156,6 +156,26 @@ fn a_key_that_is_not_the_one_that_was_kept_is_not_destroyed() {
     assert_all_open(&store);
 }
 
+#[test]
+fn a_rotation_that_the_server_completes_waits_for_one_that_a_command_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = DataDir::at(place.path());
+    filled(&dir);
+    let store = open(&dir).unwrap();
+    let next = MasterKey::new([9; 32]);
+    std::thread::scope(|scope| {
+        let mut completing = None;
+        rotate(&dir, &store, Some(next.clone()), None, &mut |_| {
+            assert!(dir.is_rotating().unwrap());
+            completing.get_or_insert_with(|| scope.spawn(|| complete_rotation(&dir, &store)));
+        })
+        .unwrap();
+        assert_eq!(completing.unwrap().join().unwrap().unwrap(), None, "it began another");
+    });
+    assert!(store.keys().current() == next && !dir.is_rotating().unwrap());
+    assert_all_open(&store);
+}
+
 /// A copy of a directory that nobody has open.
 fn copied(template: &Path) -> tempfile::TempDir {
     open(&DataDir::at(template)).map(drop).unwrap();

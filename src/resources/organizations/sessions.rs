@@ -226,11 +226,12 @@ pub fn end_sessions_before(store: &Store, first: Id<Session>) -> Result<()> {
 fn end_some_before(tx: &mut Tx, first: Id<Session>) -> Result<usize> {
     let mut ended: Vec<Session> = Vec::new();
     tx.view().for_each(ListSource::TABLE, &(), Order::Ascending, |session: Session| {
-        if session.id < first {
-            ended.push(session);
+        // They are in the order of their ids.
+        if session.id >= first || ended.len() == MAX_ENDED {
+            return Ok(ControlFlow::Break(()));
         }
-        let is_enough = ended.len() == MAX_ENDED;
-        Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        ended.push(session);
+        Ok(ControlFlow::Continue(()))
     })?;
     ended.iter().try_for_each(|session| tx.remove(session))?;
     Ok(ended.len())
