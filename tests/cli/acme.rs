@@ -15,7 +15,7 @@ use rustls::version::TLS13;
 use serde_json::{Value, json};
 use time::Duration as Span;
 
-use crate::client::{eventually, within};
+use crate::client::{EndOfLoad, eventually, within};
 use crate::process::{Place, Serving};
 use crate::tls::{asked, client, connect_to, doctor, mode, usual};
 use authority::{Authority, Mood};
@@ -250,6 +250,7 @@ fn a_certificate_is_renewed_under_load_without_a_failed_request() {
     let first = case.shown(address, DOMAIN).unwrap();
     let (done, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
+        let _end = EndOfLoad(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -265,7 +266,6 @@ fn a_certificate_is_renewed_under_load_without_a_failed_request() {
         eventually("the next certificate", is_next);
         let before = requests.load(Ordering::Relaxed);
         eventually("load", || (requests.load(Ordering::Relaxed) > before + 10).then_some(()));
-        done.store(true, Ordering::Relaxed);
     });
     case.says(|one| one["level"] == "ok");
     case.ended(&mut serving);

@@ -21,7 +21,7 @@ use rustls::{
 };
 use serde_json::{Value, json};
 
-use crate::client::{eventually, raw};
+use crate::client::{EndOfLoad, eventually, raw};
 use crate::optional::{program, run};
 use crate::process::{PASSWORD, Place, Serving};
 
@@ -516,6 +516,7 @@ fn a_certificate_is_replaced_under_load_without_a_failed_request_and_a_bad_one_i
         came.extend(byte);
     }
     thread::scope(|scope| {
+        let _end = EndOfLoad(&done);
         for _ in 0..3 {
             scope.spawn(|| {
                 let config = usual(&trusted);
@@ -544,7 +545,6 @@ fn a_certificate_is_replaced_under_load_without_a_failed_request_and_a_bad_one_i
         fs::write(files.certificate(), &third.certificate).unwrap();
         serving.signal("HUP");
         eventually("the third certificate", || is_shown(&third.certificate));
-        done.store(true, Ordering::Relaxed);
     });
     assert!(requests.load(Ordering::Relaxed) > 10);
     let answer = asked(&mut kept, "GET /readyz HTTP/1.1", "localhost").unwrap();

@@ -14,6 +14,7 @@ pub mod server_log;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -138,6 +139,16 @@ pub fn pick(value: &Value, fields: &str) -> Value {
 }
 
 // ── Waiting ──────────────────────────────────────────────────────────────────
+
+/// Sets a flag that ends the load of a test, also where the test panics: threads of a scope that go on
+/// for ever would hide that.
+pub struct EndOfLoad<'a>(pub &'a AtomicBool);
+
+impl Drop for EndOfLoad<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 /// Polls until `look` returns something; fails after a minute, which is long on a busy machine too.
 #[track_caller]

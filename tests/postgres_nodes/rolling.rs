@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Node, answers, program, set_up, verify_audit_logs};
-use crate::client::{Caller, eventually};
+use crate::client::{Caller, EndOfLoad, eventually};
 use crate::postgres_server::PostgresServer;
 
 /// Writers, and as many readers.
@@ -72,15 +72,6 @@ struct Counts {
     repeated: AtomicUsize,
 }
 
-/// Ends the load, also when the test fails.
-struct End<'a>(&'a Counts);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::SeqCst);
-    }
-}
-
 /// Creates tools until it is over, with an `Idempotency-Key` each, and repeats what fails as a client
 /// does; returns the names.
 fn write(caller: &Caller, writer: usize, counts: &Counts) -> Vec<String> {
@@ -125,7 +116,7 @@ fn a_rolling_restart_fails_no_request_but_those_that_a_client_repeats() {
     let owner = Caller::anonymous(proxy.address, "acme").with_bearer(owner.credential());
     let counts = Counts::default();
     let written = std::thread::scope(|scope| {
-        let end = End(&counts);
+        let end = EndOfLoad(&counts.is_over);
         let writers: Vec<_> = (0..CLIENTS)
             .map(|writer| {
                 let (caller, counts) = (owner.clone(), &counts);

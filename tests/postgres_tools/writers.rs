@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::client::{Caller, Reply};
+use crate::client::{Caller, EndOfLoad, Reply};
 
 const WRITERS: usize = 32;
 
@@ -115,9 +115,10 @@ pub fn under_writes(servers: &[Caller], during: impl FnOnce(&dyn Fn(usize))) -> 
                 thread::sleep(Duration::from_millis(5));
             }
         };
+        let end = EndOfLoad(is_over);
         wait(200);
         during(&wait);
-        is_over.store(true, Ordering::SeqCst);
+        drop(end);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let mut found = Found { outage: beat.into_inner().unwrap().longest, ..Found::default() };
