@@ -23,10 +23,9 @@ const STORED_ENUM: &str = "src/store/stored_enum.rs";
 
 /// Casts to a byte that do not end up in a stored row as an enum's number, with how many there are.
 const BYTE_CASTS: &[(&str, usize)] = &[
-    ("src/api/calls.rs", 1),   // A call's method, in a hash of what was asked.
-    ("src/auth/tokens.rs", 1), // A digit.
+    ("src/auth/tokens.rs", 1),                       // A digit.
     ("src/resources/notifications/workflows.rs", 1), // A position in a list.
-    ("src/resources/teams/tasks.rs", 2), // A priority, bounded by its type.
+    ("src/resources/teams/tasks.rs", 2),             // A priority, bounded by its type.
 ];
 
 /// A stored enum's name and a number, and the variant that has it.

@@ -365,7 +365,7 @@ fn tag(call: &Call) -> Tag {
     let mut part = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_be_bytes()).update(bytes);
     };
-    part(&[call.method as u8]);
+    part(call.method.as_str().as_bytes());
     part(call.url.as_bytes());
     for (name, value) in &call.headers {
         part(name.as_bytes());
@@ -429,7 +429,7 @@ mod tests {
     fn call(url: &str) -> Call {
         let limits =
             Limits { total: Duration::from_secs(1), answer: BodyLimit::UpTo(1), https_only: false };
-        Call { method: Method::Get, url: url.into(), headers: vec![], body: vec![], limits }
+        Call { method: Method::GET, url: url.into(), headers: vec![], body: vec![], limits }
     }
 
     #[test]

@@ -15,6 +15,12 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+/// Returns a variant of an enum as the API writes it.
+pub fn word(variant: impl Serialize) -> String {
+    let json = serde_json::to_value(variant).unwrap_or_default();
+    json.as_str().unwrap_or_default().into()
+}
+
 /// A map from text to text.
 pub type StringMap = BTreeMap<String, String>;
 

@@ -21,7 +21,8 @@ pub type ArtifactName = Validated<ArtifactNameRule>;
 /// A label of an artifact's version: `^[A-Za-z][A-Za-z0-9._-]{0,63}$`.
 pub type Label = Validated<LabelRule>;
 
-fn is_uuid(text: &str) -> bool {
+/// Whether a text has the form of an id, which slugs and stable keys never have.
+pub fn is_uuid(text: &str) -> bool {
     text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
 }
 

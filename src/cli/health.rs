@@ -71,7 +71,7 @@ async fn ask(address: &str) -> Result<(String, Response), Failure> {
 async fn send(outside: &Outside, url: &str) -> Result<Response, Failure> {
     let limits =
         Limits { total: TIMEOUT, answer: BodyLimit::UpTo(MAX_ANSWER_BYTES), https_only: false };
-    let call = Call { method: Method::Get, url: url.into(), headers: vec![], body: vec![], limits };
+    let call = Call { method: Method::GET, url: url.into(), headers: vec![], body: vec![], limits };
     let answer = outside.send(call).await;
     answer.map_err(|error| Failure::Failed(format!("{url}: {error}")))
 }

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::Method;
 use hyper::http::request::Parts;
 
 use super::context::ServerContext;
@@ -13,7 +12,7 @@ use super::tls::OverTls;
 use crate::auth::Identity;
 use crate::auth::nostr::Signer;
 use crate::base::{Error, TraceParent};
-use crate::outside::{Side, Span, Spans};
+use crate::outside::{Side, Span, Spans, method_name};
 
 /// The principal of a request without a credential.
 const ANONYMOUS: &str = "anonymous";
@@ -142,11 +141,4 @@ fn own_trace(parent: Option<TraceParent>, random: [u8; 24]) -> Option<TraceParen
         Some(parent) => parent.is_sampled().then(|| parent.of_span(*span)),
         None => TraceParent::begin(trace.try_into().ok()?, *span),
     }
-}
-
-/// A method as spans name it: one that a client makes up is none of its own.
-fn method_name(method: &Method) -> &'static str {
-    const KNOWN: [&str; 9] =
-        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
-    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("_OTHER")
 }

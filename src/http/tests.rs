@@ -97,9 +97,9 @@ fn fetch(tx: &mut Tx, req: &Req<(), Urls>, calls: &mut Calls) -> Result<Outcome<
         answer: BodyLimit::UpTo(1000),
         https_only: false,
     };
-    let method = outside::Method::Get;
     let found = req.input.urls.iter().map(|url| {
-        let call = Call { method, url: url.clone(), headers: vec![], body: vec![], limits };
+        let (method, url) = (outside::Method::GET, url.clone());
+        let call = Call { method, url, headers: vec![], body: vec![], limits };
         match calls.send(call) {
             None => "not heard yet".into(),
             Some(heard) => match heard.answer {
@@ -124,7 +124,7 @@ fn fetched(_: &View, req: &Req<(), Url>, calls: &mut Calls) -> Result<Vec<String
         answer: BodyLimit::UpTo(1000),
         https_only: false,
     };
-    let (method, url) = (outside::Method::Get, req.input.url.clone());
+    let (method, url) = (outside::Method::GET, req.input.url.clone());
     let heard = calls.send(Call { method, url, headers: vec![], body: vec![], limits });
     let body = heard.and_then(|heard| heard.answer.ok()).map(|answer| answer.body);
     Ok(vec![String::from_utf8(body.unwrap_or_default()).unwrap()])

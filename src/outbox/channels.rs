@@ -53,8 +53,6 @@ impl Record for Channel {
     });
     const SEALED: &'static [&'static SealedField<Self>] = &[&CHANNEL_SECRET, &PREVIOUS_SECRET];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Channel>;
     fn key(&self) -> Self::Key {
         self.id

@@ -12,7 +12,7 @@ use super::channels::{Channel, in_app};
 use super::events::{Event, EventType};
 use super::guards::Guards;
 use super::jobs::Job;
-use crate::base::{Id, Json, JsonMap, Result, Time};
+use crate::base::{Id, Json, JsonMap, Result, Time, word};
 use crate::store::check::Findings;
 use crate::store::{
     AnyIndex, AnyReference, Export, Index, Key, ListSource, Order, Org, Record, Reference, Tx, View,
@@ -198,7 +198,7 @@ impl Notice {
 
     /// Returns its type as receivers see it: that of the event, or `channel.test`.
     pub fn kind(&self) -> String {
-        self.event_type.map_or_else(|| TEST_TYPE.into(), EventType::name)
+        self.event_type.map_or_else(|| TEST_TYPE.into(), word)
     }
 }
 

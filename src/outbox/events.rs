@@ -184,12 +184,6 @@ impl EventType {
         EventType::TeamTimelineBlockerDigest,
         EventType::TeamTimelineSummary,
     ];
-
-    /// Returns its name in the API.
-    pub fn name(self) -> String {
-        let json = serde_json::to_value(self).unwrap_or_default();
-        json.as_str().unwrap_or_default().into()
-    }
 }
 
 crate::base::portable! {

@@ -39,7 +39,7 @@ pub fn publish(tx: &mut Tx, event_type: EventType, about: About, payload: Value)
 
 /// The job that creates the deliveries of an event; its target is the event.
 pub(super) const FAN_OUT: JobHandler =
-    JobHandler { kind: "event.fan_out", prepare: fan_out, settle: |_, job, _| Err(no_effect(job)) };
+    JobHandler { kind: "event.fan_out", prepare: fan_out, settle: no_effect };
 
 fn fan_out(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     // The retention job may have removed it.

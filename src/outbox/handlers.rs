@@ -127,9 +127,9 @@ pub fn settle_mail(
     }
 }
 
-/// The error of a handler that prepares no effect if it is asked to settle one.
-pub(super) fn no_effect(job: &Job) -> Error {
-    Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind))
+/// Settles a job whose handler prepares no effect, which nothing asks for.
+pub fn no_effect(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
+    Err(Error::internal(format!("the job {} of the kind {} has no effect", job.id, job.kind)))
 }
 
 #[cfg(test)]

@@ -45,7 +45,8 @@ pub(crate) use failures::log_failure;
 pub use fan_out::publish;
 pub use guards::HiddenGuards;
 pub use handlers::{
-    JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue, retry_at, settle_mail,
+    JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue, no_effect, retry_at,
+    settle_mail,
 };
 pub use jobs::{Job, Target, pending_job};
 pub use log::{LogPosition, LogQuery, Walked, read_log, redeliver, remove_old_entries, walk_log};

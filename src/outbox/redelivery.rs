@@ -116,11 +116,8 @@ pub fn redeliver_range(
 }
 
 /// Schedules the deliveries of a redelivery in steps of [`STEP`]; the target is the channel.
-pub(super) const REDELIVER: JobHandler = JobHandler {
-    kind: "channel.redeliver",
-    prepare: redeliver_some,
-    settle: |_, job, _| Err(no_effect(job)),
-};
+pub(super) const REDELIVER: JobHandler =
+    JobHandler { kind: "channel.redeliver", prepare: redeliver_some, settle: no_effect };
 
 fn redeliver_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let redelivery = tx.get::<Redelivery>(&job.target.cast())?;

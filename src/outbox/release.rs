@@ -34,11 +34,8 @@ fn release(tx: &mut Tx, channel: Id<Channel>) -> Result<()> {
 
 /// Schedules the deliveries that wait for a channel, in steps of [`SWEEP_ROWS`]; the target is the
 /// channel.
-pub(super) const RELEASE: JobHandler = JobHandler {
-    kind: "channel.release",
-    prepare: release_some,
-    settle: |_, job, _| Err(no_effect(job)),
-};
+pub(super) const RELEASE: JobHandler =
+    JobHandler { kind: "channel.release", prepare: release_some, settle: no_effect };
 
 fn release_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let id: Id<Channel> = job.target.cast();

@@ -4,36 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use hyper::Method;
+
 /// Calls in flight at once in the process. Each holds a socket, possibly a thread that waits for
 /// DNS, and an answer of up to its limit: this many fit into the quarter of the 1,024 open files
 /// that is not for incoming connections, and into the 512 blocking threads, that a process has by
 /// default. More than the background jobs at once, so that they cannot take all.
 pub(super) const MAX_IN_FLIGHT: usize = 240;
-
-/// The method of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    Head,
-    Post,
-    Patch,
-    Put,
-    Delete,
-}
-
-impl Method {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
-            Method::Post => "POST",
-            Method::Patch => "PATCH",
-            Method::Put => "PUT",
-            Method::Delete => "DELETE",
-        }
-    }
-}
 
 /// An HTTP request to send. It has no `Debug`: the URL and the headers may hold secrets.
 #[derive(Clone)]
@@ -217,7 +194,7 @@ mod tests {
         let place = |url: &str| {
             let limits =
                 Limits { total: Duration::ZERO, answer: BodyLimit::UpTo(0), https_only: false };
-            let (method, url, headers, body) = (Method::Get, url.into(), vec![], vec![]);
+            let (method, url, headers, body) = (Method::GET, url.into(), vec![], vec![]);
             Call { method, url, headers, body, limits }.place()
         };
         for (urls, same) in [

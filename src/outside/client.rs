@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Method, Response};
+use super::call::{BodyLimit, Call, Failure, MAX_IN_FLIGHT, Response};
 use super::child::Children;
 use super::connect::{self, Connection, Lookup, Resolver, Target};
 use super::idle::IdleConnections;
@@ -304,14 +304,7 @@ pub(super) fn is_reserved(name: &HeaderName) -> bool {
 
 fn request(target: &Target, call: Call) -> Result<Request<Full<Bytes>>, Failure> {
     let mut request = Request::new(Full::new(Bytes::from(call.body)));
-    *request.method_mut() = match call.method {
-        Method::Get => hyper::Method::GET,
-        Method::Head => hyper::Method::HEAD,
-        Method::Post => hyper::Method::POST,
-        Method::Patch => hyper::Method::PATCH,
-        Method::Put => hyper::Method::PUT,
-        Method::Delete => hyper::Method::DELETE,
-    };
+    *request.method_mut() = call.method;
     *request.uri_mut() = target.path.clone();
     let headers = request.headers_mut();
     for (name, value) in call.headers {

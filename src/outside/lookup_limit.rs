@@ -6,8 +6,9 @@ use std::num::NonZeroU32;
 use governor::clock::DefaultClock;
 use governor::state::keyed::HashMapStateStore;
 use governor::{Quota, RateLimiter};
+use hyper::Method;
 
-use super::call::{Call, Method};
+use super::call::Call;
 
 /// The path and query that only look-ups have, before the name.
 pub const LOOKUP_PATH: &str = "/.well-known/nostr.json?name=";
@@ -15,7 +16,7 @@ pub const LOOKUP_PATH: &str = "/.well-known/nostr.json?name=";
 /// Whether a call is a look-up of a handle: their number is limited, for each host and each
 /// organization.
 pub fn is_lookup(call: &Call) -> bool {
-    call.method == Method::Get && call.url.contains(LOOKUP_PATH)
+    call.method == Method::GET && call.url.contains(LOOKUP_PATH)
 }
 
 /// Look-ups of one host in an hour by all together: enough for the most handles that an organization

@@ -27,14 +27,15 @@ pub mod webhook;
 #[cfg(test)]
 mod tests;
 
-pub use call::{BodyLimit, Call, Failure, Limits, Method, Response};
+pub use call::{BodyLimit, Call, Failure, Limits, Response};
 pub use child::{ChildEnd, ChildLimits, Children};
 pub use client::{ClientConfig, KeptConnections, Outside};
 pub use connect::Resolver;
+pub use hyper::Method;
 pub use lookup_limit::is_lookup;
 pub use many::CallResult;
 pub use otlp::{Service, SpanTarget};
 pub use own_address::own_address;
-pub use span::{Side, Span, SpanClock, Spans};
+pub use span::{Side, Span, SpanClock, Spans, method_name};
 pub use spans::SpanExporter;
 pub use stream::{AnswerStream, Pauses};

@@ -9,10 +9,11 @@
 
 use std::time::Duration;
 
+use hyper::Method;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::call::{BodyLimit, Call, Failure, Limits, Method};
+use super::call::{BodyLimit, Call, Failure, Limits};
 use super::lookup_limit::LOOKUP_PATH;
 use super::many::CallResult;
 use crate::base::{Handle, PublicKey};
@@ -47,7 +48,7 @@ impl Nip05Answer {
 /// Returns the call that looks up a handle.
 pub fn lookup(handle: &Handle) -> Call {
     Call {
-        method: Method::Get,
+        method: Method::GET,
         // Neither part has characters with a meaning in a URL.
         url: format!("https://{}{LOOKUP_PATH}{}", handle.domain(), handle.name()),
         headers: vec![("accept".into(), "application/json".into())],

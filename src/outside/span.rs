@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hyper::Method;
 use tokio::sync::Notify;
 
 use super::call::{Call, Failure, Response};
@@ -95,6 +96,13 @@ fn reason(failure: &Failure) -> Option<&'static str> {
     }
 }
 
+/// A method as spans name it: one that a client makes up is none of its own.
+pub fn method_name(method: &Method) -> &'static str {
+    const KNOWN: [&str; 9] =
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("_OTHER")
+}
+
 /// Spans on their way to a collector.
 pub struct Spans {
     queue: Mutex<VecDeque<Span>>,
@@ -147,7 +155,7 @@ impl Spans {
         }
         let (start_nanos, random) = (self.clock)();
         let side = Side::Client { told, server, end: Err(DROPPED) };
-        let method = call.method.name();
+        let method = method_name(&call.method);
         let span = Span { parent, random, start_nanos, end_nanos: start_nanos, method, side };
         Some(CallSpan { spans: self.clone(), span: Some(span) })
     }

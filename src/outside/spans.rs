@@ -8,10 +8,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::Method;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::call::{BodyLimit, Call, Failure, Limits, Method};
+use super::call::{BodyLimit, Call, Failure, Limits};
 use super::client::{ClientConfig, Outside};
 use super::connect::Resolver;
 use super::otlp::{self, Service, SpanTarget};
@@ -94,7 +95,7 @@ impl SpanExporter {
         let mut headers = self.target.headers.clone();
         headers.push(("content-type".into(), "application/json".into()));
         let answer = self.outside.send(Call {
-            method: Method::Post,
+            method: Method::POST,
             url: self.target.url.clone(),
             headers,
             body: otlp::body(&self.service, batch),

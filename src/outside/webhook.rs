@@ -56,7 +56,7 @@ pub fn post_with_keys(url: &str, keys: &[&[u8]], message: &Message, now: Time) -
     let body = body.to_string().into_bytes();
     let mut headers = signed_with_keys(keys, &message.id, now.secs(), &body).to_vec();
     headers.push(("content-type".into(), "application/json".into()));
-    Call { method: Method::Post, url: url.to_string(), headers, body, limits: LIMITS }
+    Call { method: Method::POST, url: url.to_string(), headers, body, limits: LIMITS }
 }
 
 /// Returns the three headers of Standard Webhooks: an HMAC-SHA256 over id, seconds since 1970, and
@@ -156,7 +156,7 @@ mod tests {
             String::from_utf8(call.body.clone()).unwrap(),
             r#"{"type":"agent.error","timestamp":"2026-01-31T12:00:00.000Z","data":{"stableKey":"a"}}"#
         );
-        assert_eq!(call.method, Method::Post);
+        assert_eq!(call.method, Method::POST);
         assert_eq!(call.url, "https://a.test/hook");
         assert_eq!(header(&call.headers, "content-type"), "application/json");
         assert_eq!(call.headers[..3], signed(b"key", "m1", now.secs(), &call.body));

@@ -36,8 +36,6 @@ impl Record for Restricted<Fleet> {
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Fleet>;
     fn key(&self) -> Self::Key {
         self.id()

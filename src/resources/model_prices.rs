@@ -57,8 +57,6 @@ impl Record for ModelPrice {
     const TABLE: &'static str = "model_prices";
     const NOUN: &'static str = "price";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = ModelName;
     fn key(&self) -> Self::Key {
         self.model.clone()

@@ -39,8 +39,6 @@ pub struct PausedAll {
 impl Record for PausedAll {
     const TABLE: &'static str = "paused_all";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("paused.by", "history: who paused them may have left")];
     type Key = ();
     fn key(&self) -> Self::Key {}
 }

@@ -272,7 +272,7 @@ fn is_of_a_form(path: &str) -> bool {
 }
 
 /// A path without what differs from run to run: its query, ids, and names that are encoded.
-fn template(action: &str) -> String {
+pub fn template(action: &str) -> String {
     let path = action.split('?').next().unwrap();
     let part = |part: &str| match part {
         part if part.len() == 36 && part.matches('-').count() == 4 => "{id}".to_string(),

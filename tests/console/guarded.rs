@@ -39,9 +39,31 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("/keys/", "overlapSecs", "It makes a key; another one has been rotated and is refused."),
 ];
 
-/// Fields that may have any text.
-const TEXTS: &[&str] =
-    &["name", "title", "displayName", "wakeUrl", "variableValue", "skills", "content"];
+/// Fields whose value can be another one, and what is added to it.
+const TEXTS: &[(&str, &str)] = &[
+    ("name", "more"),
+    ("title", "more"),
+    ("displayName", "more"),
+    ("wakeUrl", "https://more.test/"),
+    ("variableValue", "more"),
+    ("skills", "more"),
+    ("content", "more"),
+    ("labels", "more"),
+    ("judge", "more"),
+    ("inputUsd", "1"),
+];
+
+/// Forms that say what they were made from, and are not tried here: their path, their first field, and why.
+const UNTRIED: &[(&str, &str, &str)] = &[
+    ("/o/acme/environments/production", "variable", "It is for one that does not exist yet."),
+    ("/o/acme/environments/vault", "variable", "It is for one that does not exist yet."),
+    ("/o/acme/prompts/main/notes/edit", "source", "Drafts are tried in conflicts.rs."),
+    ("/o/acme/prompts/main/notes/try", "source", "Nothing is stored."),
+    ("/o/acme/prompts/main/told/edit", "source", "Drafts are tried in conflicts.rs."),
+    ("/o/acme/prompts/main/told/try", "source", "Nothing is stored."),
+    ("/o/acme/promptlets/main/tone/edit", "source", "Drafts are tried in conflicts.rs."),
+    ("/o/acme/registries/main/labels/gated", "minRole", "Its fields depend on each other."),
+];
 
 /// A digest of nothing.
 const ANOTHER: &str = "0123456789abcdef";
@@ -60,19 +82,22 @@ fn other(form: &Form) -> Option<usize> {
     OTHERS.iter().position(|(part, name, _)| path.contains(part) && has(name))
 }
 
-/// Whether all that is entered in a form is chosen.
+/// Whether all that is entered in a form is chosen, or empty.
 fn is_of_choices(form: &Form) -> bool {
-    form.entered.iter().all(|name| form.choices.iter().any(|(choice, _)| choice == name))
+    let is_chosen = |name: &str| form.choices.iter().any(|(choice, _)| choice == name);
+    let mut entered = form.fields.iter().filter(|(name, _)| form.entered.contains(name));
+    entered.all(|(name, value)| value.is_empty() || is_chosen(name))
 }
 
-/// The fields of a form with another text in one that can have any, or another choice in one that is made of
+/// The fields of a form with another text in one that can have it, or another choice in one that is made of
 /// choices, and another digest; `None` if it is neither, or is filled for what does not exist yet.
 fn changed(form: &Form) -> Option<Vec<(&str, String)>> {
     let fields = form.fields.iter().filter(|(name, _)| name != "approver");
     let mut fields: Vec<_> = fields.map(|(name, value)| (&**name, value.clone())).collect();
-    if let Some(text) = fields.iter_mut().find(|(name, _)| TEXTS.contains(name)) {
-        let is_url = text.0 == "wakeUrl";
-        text.1 = if is_url { "https://more.test/".into() } else { text.1.clone() + "more" };
+    let more = |name: &str| TEXTS.iter().find(|(text, _)| *text == name);
+    let text = fields.iter_mut().find_map(|field| Some((more(field.0)?.1, &mut field.1)));
+    if let Some((more, text)) = text {
+        text.push_str(more);
     } else if is_of_choices(form) {
         let (chosen, another) = fields.iter_mut().find_map(|field| {
             let (_, values) = form.choices.iter().find(|(name, _)| name == field.0)?;
@@ -99,14 +124,14 @@ fn a_form_that_changes_something_is_not_saved_over_what_it_was_not_made_from() {
     crawl::fill(&server);
     crawl::fill_teams(&server);
     let ada = server.signed_in("ada@acme.test");
-    let (mut known, mut refused) = (BTreeSet::new(), BTreeSet::new());
+    let (mut known, mut refused, mut untried) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let (mut unguarded, mut saved) = (Vec::new(), Vec::new());
     for (path, page) in crawl::crawl(&ada) {
         let forms = page.forms().into_iter().filter(|form| form.is_post);
         for form in forms.filter(|form| !form.entered.is_empty() && !creates(&form.action)) {
             if form.fields.iter().any(|(name, value)| name == "was" && !value.is_empty()) {
                 let Some(fields) = changed(&form) else {
-                    assert!(!is_of_choices(&form), "{form:?}");
+                    untried.insert((crawl::template(&form.action), form.entered[0].clone()));
                     continue;
                 };
                 let fields: Vec<_> = fields.iter().map(|(name, text)| (*name, &**text)).collect();
@@ -127,9 +152,7 @@ fn a_form_that_changes_something_is_not_saved_over_what_it_was_not_made_from() {
     assert!(unguarded.is_empty(), "these do not say what they were made from: {unguarded:#?}");
     let unused: Vec<_> = (0..OTHERS.len()).filter(|at| !known.contains(at)).collect();
     assert!(unused.is_empty(), "no page has these: {unused:?}");
-    assert!(refused.len() > 12, "{refused:#?}");
-    assert!(
-        refused.iter().any(|(action, _)| action.contains("/settings/members/")),
-        "{refused:#?}"
-    );
+    let listed = UNTRIED.iter().map(|(path, field, _)| (path.to_string(), field.to_string()));
+    assert_eq!(untried, listed.collect());
+    assert_eq!(refused.len(), 36, "{refused:#?}");
 }

@@ -46,6 +46,8 @@ fn a_channel_is_created_subscribed_switched_off_and_deleted() {
     let delete = format!("{path}/delete");
     let page = ada.get(&delete);
     ada.submit(&page, &delete, &[]).shows("The channel was deleted.");
+    let channels = server.ada().get("/notifications/channels").items();
+    assert!(channels.iter().all(|channel| channel["name"] != "Hook"), "{channels:?}");
 }
 
 #[test]

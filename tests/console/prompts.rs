@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::client::pick;
 use crate::journeys::{sign_in, with_and_without_scripts};
 use crate::server::Running;
 
@@ -93,6 +94,7 @@ fn promote(server: &Running, ada: &crate::visitor::Visitor) {
     assert_eq!(server.ada().get(read).items()[0]["labels"], json!({"production": "1.0.0"}));
     let form = ada.get(&back);
     ada.submit(&form, LABELS, &[("action", "remove")]).shows("The label was removed.");
+    assert_eq!(server.ada().get(read).items()[0]["labels"], json!({}));
 }
 
 #[test]
@@ -111,6 +113,10 @@ fn a_draft_is_saved_opened_again_and_closed_by_publishing_it() {
     let fields = [("source", "Finished."), ("action", "publish")];
     ada.submit(&editor, EDIT, &fields).shows("The version was published.");
     ada.get("/o/acme/prompts/main/notes").hides("Drafts");
+    let api = server.ada();
+    let read = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
+    assert_eq!(pick(&api.get(read).ok(), "version source"), json!(["0.1.0", "Finished."]));
+    assert!(api.get("/prompts/notes/drafts?registryRef=main").items().is_empty());
 }
 
 #[test]

@@ -196,6 +196,7 @@ fn a_protection_that_nobody_can_approve_is_warned_of_when_it_is_saved() {
     assert_eq!(save(&[("minRole", "admin"), ("approver", &ben)]), form);
     let page = ada.open(form);
     page.shows("The protection was saved.").shows("Nobody of them can approve now, and 1 must.");
+    assert_eq!(protection(&server)["approvals"]["approverIds"], json!([ben]));
     let alone = [("minRole", "member"), ("approver", &*cara), ("preventSelfApproval", "true")];
     assert_eq!(save(&alone), form);
     ada.open(form).shows("cara alone can approve now, and may move it, too");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::client::{Caller, eventually, within};
+use crate::client::{Caller, eventually, pick, within};
 use crate::outside;
 use crate::server::Running;
 use crate::visitor::{Visitor, press};
@@ -443,8 +443,9 @@ fn agents_teams_and_all_of_them_are_paused_and_resumed_with_one_click() {
 #[test]
 fn a_schedule_is_made_changed_paused_and_deleted() {
     let server = Running::new();
-    server.team("crew", "scribe");
+    let (team, _) = server.team("crew", "scribe");
     let ada = server.signed_in("ada@acme.test");
+    let stored = || server.ada().get(&format!("/teams/{team}/schedules")).items();
     let all = "/o/acme/teams/crew/schedules";
     ada.get(all).shows("There are no schedules yet.");
     let new = "/o/acme/teams/crew/schedules/new";
@@ -472,11 +473,17 @@ fn a_schedule_is_made_changed_paused_and_deleted() {
     let page = press(&ada, &page, ("action", "save"), &[("priority", "3")]);
     let page = press(&ada, &page, ("action", "pause"), &[]);
     page.shows("The schedule is paused");
+    let paused = &stored()[0];
+    assert_eq!(pick(paused, "name cron everySecs"), json!(["Report", null, 600]));
+    assert_eq!(pick(&paused["task"], "title priority"), json!(["Write it all", 3]));
+    assert_eq!(paused["paused"]["scope"], "schedule");
     ada.get(all).shows("Paused").shows("Report");
     let page = press(&ada, &page, ("action", "resume"), &[]);
     page.hides("The schedule is paused");
+    assert_eq!(stored()[0]["paused"], Value::Null);
     let delete = format!("{}/delete", page.path);
     ada.submit(&ada.get(&delete), &delete, &[]).shows("There are no schedules yet.");
+    assert!(stored().is_empty());
 }
 
 /// Wakes of an agent that it never acknowledges are shown to people, who hand them out again or drop them.

@@ -153,7 +153,7 @@ impl Asked<'_> {
         loop {
             let [a, b, c, d, e, f] = self.query(Some(after), Some(wait));
             let query = [a, b, c, d, e, f, ("cursor", cursor.as_deref())];
-            let mut page = api.request(Method::Get, &self.path, &query, None).await?;
+            let mut page = api.request(Method::GET, &self.path, &query, None).await?;
             let next = page["nextCursor"].as_str().map(str::to_string);
             match page["items"].take() {
                 Value::Array(items) if !items.is_empty() => return Ok(items),

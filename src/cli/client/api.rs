@@ -130,12 +130,12 @@ impl Api {
 
     /// GET, with this query only.
     pub fn get(&self, path: &str, query: Query) -> Result<Value, Refusal> {
-        self.block_on(self.request(Method::Get, path, query, None))
+        self.block_on(self.request(Method::GET, path, query, None))
     }
 
     /// GET in the organization.
     pub fn get_in_org(&self, path: &str, query: Query) -> Result<Value, Failure> {
-        Ok(self.in_org(Method::Get, path, query, None, None)??.0)
+        Ok(self.in_org(Method::GET, path, query, None, None)??.0)
     }
 
     /// All items of a list in the organization.
@@ -180,7 +180,7 @@ impl Api {
         for _ in 0..MAX_PAGES {
             let paged = [("limit", Some(PAGE)), ("cursor", cursor.as_deref())];
             let query = [query, &paged[..]].concat();
-            let mut page = self.request(Method::Get, path, &query, None).await?;
+            let mut page = self.request(Method::GET, path, &query, None).await?;
             match page["items"].take() {
                 Value::Array(more) => items.extend(more),
                 _ => return Err(Refusal::Unanswered("an unexpected answer: no list".into())),
@@ -200,7 +200,7 @@ impl Api {
     /// # Errors
     /// The outer one is of the organization.
     pub fn tagged_in_org(&self, path: &str) -> Result<Result<Tagged, Refusal>, Failure> {
-        self.in_org(Method::Get, path, &[], None, None)
+        self.in_org(Method::GET, path, &[], None, None)
     }
 
     /// The same with this query.
@@ -212,7 +212,7 @@ impl Api {
         path: &str,
         query: Query,
     ) -> Result<Result<Tagged, Refusal>, Failure> {
-        self.in_org(Method::Get, path, query, None, None)
+        self.in_org(Method::GET, path, query, None, None)
     }
 
     /// PATCH in the organization, if the resource still has this tag.
@@ -225,7 +225,7 @@ impl Api {
         body: Value,
         tag: &str,
     ) -> Result<Result<(), Refusal>, Failure> {
-        Ok(self.in_org(Method::Patch, path, &[], Some(body), Some(tag))?.map(drop))
+        Ok(self.in_org(Method::PATCH, path, &[], Some(body), Some(tag))?.map(drop))
     }
 
     /// DELETE in the organization, if the resource still has this tag. What is gone already is no
@@ -234,7 +234,7 @@ impl Api {
     /// # Errors
     /// The outer one is of the organization.
     pub fn delete_if(&self, path: &str, tag: &str) -> Result<Result<(), Refusal>, Failure> {
-        Ok(unless_gone(self.in_org(Method::Delete, path, &[], None, Some(tag))?))
+        Ok(unless_gone(self.in_org(Method::DELETE, path, &[], None, Some(tag))?))
     }
 
     /// The same with this query.
@@ -247,7 +247,7 @@ impl Api {
         query: Query,
         tag: &str,
     ) -> Result<Result<(), Refusal>, Failure> {
-        Ok(unless_gone(self.in_org(Method::Delete, path, query, None, Some(tag))?))
+        Ok(unless_gone(self.in_org(Method::DELETE, path, query, None, Some(tag))?))
     }
 
     /// Sends a body, as it is.
@@ -257,24 +257,24 @@ impl Api {
 
     /// POST in the organization.
     pub fn post_in_org(&self, path: &str, body: Value) -> Result<Value, Failure> {
-        Ok(self.in_org(Method::Post, path, &[], Some(body), None)??.0)
+        Ok(self.in_org(Method::POST, path, &[], Some(body), None)??.0)
     }
 
     /// PATCH in the organization.
     pub fn patch_in_org(&self, path: &str, body: Value) -> Result<Value, Failure> {
-        Ok(self.in_org(Method::Patch, path, &[], Some(body), None)??.0)
+        Ok(self.in_org(Method::PATCH, path, &[], Some(body), None)??.0)
     }
 
     /// PUT in the organization.
     pub fn put_in_org(&self, path: &str, body: Value) -> Result<(), Failure> {
-        self.in_org(Method::Put, path, &[], Some(body), None)??;
+        self.in_org(Method::PUT, path, &[], Some(body), None)??;
         Ok(())
     }
 
     /// DELETE in the organization. Returns whether there was what it deletes: what is gone already is no
     /// failure.
     pub fn delete_in_org(&self, path: &str, query: Query) -> Result<bool, Failure> {
-        let removed = self.in_org(Method::Delete, path, query, None, None)?;
+        let removed = self.in_org(Method::DELETE, path, query, None, None)?;
         let is_there = removed.is_ok();
         unless_gone(removed)?;
         Ok(is_there)
@@ -316,7 +316,7 @@ impl Api {
 
     async fn repeated(&self, sent: &Sent<'_>) -> Result<Tagged, Refusal> {
         let idempotency_key =
-            (sent.method == Method::Post).then(|| self.clock.new_id().hyphenated().to_string());
+            (sent.method == Method::POST).then(|| self.clock.new_id().hyphenated().to_string());
         let mut pause = 1;
         for repeat in 0.. {
             let refusal = match self.exchange(sent, idempotency_key.as_deref()).await {
@@ -362,7 +362,7 @@ impl Api {
             headers.extend(value.map(|value| (name.to_string(), value.to_string())));
         }
         let call = Call {
-            method: sent.method,
+            method: sent.method.clone(),
             url: format!("{}/api{}{}", self.base, sent.path, query_text(sent.query)),
             headers,
             body: sent.body.map(|body| body.to_string().into_bytes()).unwrap_or_default(),

@@ -34,7 +34,7 @@ pub struct Begun {
 
 /// Asks the server to be let in; `None` from one that is older than this.
 pub fn begin(api: &Api) -> Result<Option<Begun>, Failure> {
-    let begun = match api.send(Method::Post, PATH, &json!({"client": client_name()})) {
+    let begun = match api.send(Method::POST, PATH, &json!({"client": client_name()})) {
         Err(refusal) if refusal.with_code("no_such_path").is_some() => return Ok(None),
         begun => begun?,
     };
@@ -63,7 +63,7 @@ pub fn wait(api: &Api, begun: &Begun) -> Result<String, Failure> {
         // Made within the runtime: it needs its clock.
         api.block_on(async { tokio::time::sleep(Duration::from_secs(pause)).await });
         let body = json!({"deviceCode": begun.device_code});
-        match api.send(Method::Post, &format!("{PATH}/finish"), &body) {
+        match api.send(Method::POST, &format!("{PATH}/finish"), &body) {
             Ok(session) => return Ok(session["token"].as_str().unwrap_or_default().into()),
             Err(refusal) => {
                 // A server that answers says itself that it is over: clocks may differ.

@@ -34,7 +34,7 @@ impl Api {
         ];
         headers.extend(self.authorization());
         let call = Call {
-            method: Method::Post,
+            method: Method::POST,
             url: format!("{}/api{path}", self.base()),
             headers,
             body: body.to_string().into_bytes(),

@@ -63,7 +63,7 @@ impl Login {
         let kept = self.keep(&api, &mut profiles, &name, &url, credential.clone());
         if kept.is_err() && !credential.starts_with(KEY_PREFIX) {
             // Nobody has its token any more. Why it was not kept is what there is to say.
-            let _ = api.send(Method::Post, "/auth/sign-out", &json!({}));
+            let _ = api.send(Method::POST, "/auth/sign-out", &json!({}));
         }
         let mut who = kept?;
         who["profileBefore"] = json!(before);
@@ -143,7 +143,7 @@ impl Login {
         if let Some(code) = &self.code {
             body["code"] = json!(code);
         }
-        let session = match api.send(Method::Post, "/auth/sign-in", &body) {
+        let session = match api.send(Method::POST, "/auth/sign-in", &body) {
             Err(refusal) => match refusal.problem().and_then(|problem| problem.challenge.clone()) {
                 Some(challenge) => complete(&api, &challenge)?,
                 None => return Err(refusal.into()),
@@ -160,7 +160,7 @@ fn complete(api: &Api, challenge: &str) -> Result<Value, Failure> {
     loop {
         let code = answer("Code of the second factor, or a recovery code: ")?;
         let body = json!({"challenge": challenge, "code": code});
-        match api.send(Method::Post, "/auth/sign-in/code", &body) {
+        match api.send(Method::POST, "/auth/sign-in/code", &body) {
             Err(refusal) => match refusal.with_code("wrong_code") {
                 Some(problem) => output::status(&problem.message),
                 None => return Err(refusal.into()),

@@ -32,7 +32,7 @@ impl Logout {
         let is_key = profile.credential.starts_with(KEY_PREFIX);
         if !is_key {
             let api = self.client.client(&profile.url, profile.credential, None)?;
-            match api.send(Method::Post, "/auth/sign-out", &json!({})) {
+            match api.send(Method::POST, "/auth/sign-out", &json!({})) {
                 // It has ended already.
                 Err(refusal) if refusal.with_code("unauthenticated").is_some() => {}
                 ended => drop(ended?),

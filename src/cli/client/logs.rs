@@ -126,7 +126,7 @@ impl Logs {
                 ("pagination.limit", Some(limit.as_str())),
                 ("pagination.offset", Some(&offset)),
             ];
-            let mut page = api.request(Method::Get, "/notifications/logs", &query, None).await?;
+            let mut page = api.request(Method::GET, "/notifications/logs", &query, None).await?;
             let Value::Array(items) = page["items"].take() else { return Ok(entries) };
             let is_last = items.len() < PAGE;
             let meets = items.iter().any(|entry| read.contains(&cell(&entry["id"])));

@@ -9,7 +9,7 @@ use super::api::{Api, Query, segment};
 use super::flags::ClientFlags;
 use super::listed::Listed;
 use super::table::cell;
-use crate::base::Email;
+use crate::base::{Email, is_uuid};
 use crate::cli::failure::Failure;
 
 /// Which team a command is about.
@@ -85,7 +85,7 @@ pub struct Team {
 impl Team {
     /// Finds a team by its slug or id.
     pub fn find(api: &Rc<Api>, flag: &TeamFlag) -> Result<Self, Failure> {
-        let id = if is_id(&flag.team) {
+        let id = if is_uuid(&flag.team) {
             flag.team.clone()
         } else {
             let teams = api.list_in_org("/teams", &[])?;
@@ -101,7 +101,7 @@ impl Team {
 
     /// Returns the id of an agent of the team, by its stable key or id.
     pub fn agent(&self, name: &str) -> Result<String, Failure> {
-        if is_id(name) {
+        if is_uuid(name) {
             return Ok(name.to_string());
         }
         let agents = self.list_all("/agents", &[])?;
@@ -158,7 +158,7 @@ pub fn person_if(team: &Team, name: Option<&str>) -> Result<Option<String>, Fail
 }
 
 fn person(api: &Api, name: &str) -> Result<String, Failure> {
-    if is_id(name) {
+    if is_uuid(name) {
         return Ok(name.to_string());
     }
     if name == "me" {
@@ -175,17 +175,12 @@ fn person(api: &Api, name: &str) -> Result<String, Failure> {
     id.map(str::to_string).ok_or_else(nobody)
 }
 
-/// Whether a text has the form of an id; slugs and stable keys never have.
-fn is_id(text: &str) -> bool {
-    text.len() == 36 && uuid::Uuid::try_parse(text).is_ok()
-}
-
 /// Returns the id of something of the organization, by its name or id.
 ///
 /// # Errors
 /// There is none of this name, or the list cannot be read.
 pub fn id_of(api: &Api, list: &str, name: &str, kind: &str) -> Result<String, Failure> {
-    if is_id(name) {
+    if is_uuid(name) {
         return Ok(name.to_string());
     }
     find(&api.list_in_org(list, &[])?, "name", name, kind)

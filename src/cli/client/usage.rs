@@ -44,17 +44,6 @@ enum By {
 }
 
 impl By {
-    /// Its name in the API.
-    fn name(self) -> &'static str {
-        match self {
-            By::Month => "month",
-            By::Day => "day",
-            By::Model => "model",
-            By::Agent => "agent",
-            By::Task => "task",
-        }
-    }
-
     /// What a sum is of, for people.
     fn subject(self, sum: &Value) -> String {
         let (field, none) = match self {
@@ -72,7 +61,8 @@ impl Usage {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let api = self.client.connect()?;
         let team = Team::find(&api, &self.team)?;
-        let query = [("by", Some(self.by.name())), ("month", self.month.as_deref())];
+        let by = self.by.to_possible_value();
+        let query = [("by", by.as_ref().map(|by| by.get_name())), ("month", self.month.as_deref())];
         let listed = Listed::whole(api.list_in_org(&team.path("/usage"), &query)?);
         let head = ["USD", "RUNS", "INPUT", "CACHED", "OUTPUT", "OF"];
         let table = Table::of(head, &listed.items, |sum| {

@@ -170,7 +170,7 @@ impl Wakes {
 async fn answering(api: &Api, stop: &mut Stop) -> Result<bool, Failure> {
     let mut backoff = Backoff::default();
     loop {
-        let refusal = match api.once(Method::Get, "/whoami", &[], None).await {
+        let refusal = match api.once(Method::GET, "/whoami", &[], None).await {
             Ok(_) => return Ok(true),
             Err(refusal) => refusal,
         };
@@ -224,7 +224,7 @@ impl Worker<'_> {
 
     async fn fetch(&self) -> Result<Option<Value>, Refusal> {
         let query = [("orgSlug", Some(self.org)), ("wait", Some(self.wait)), ("limit", Some("1"))];
-        let mut page = self.api.once(Method::Get, &self.path, &query, None).await?;
+        let mut page = self.api.once(Method::GET, &self.path, &query, None).await?;
         Ok(page["items"].as_array_mut().and_then(Vec::pop))
     }
 
@@ -287,7 +287,7 @@ impl Worker<'_> {
         let body = json!({"orgSlug": self.org, "wakeIds": [wake["id"]]});
         let mut until = None;
         loop {
-            let refusal = match self.api.once(Method::Post, &path, &[], Some(&body)).await {
+            let refusal = match self.api.once(Method::POST, &path, &[], Some(&body)).await {
                 Ok(_) => return Ok(()),
                 Err(refusal) => refusal,
             };

@@ -47,19 +47,19 @@ impl Client {
 
     /// Sends a GET request; `path` is relative to `/api` and includes the query.
     pub async fn get(&self, path: &str) -> Result<Value, Error> {
-        self.call(Method::Get, path, Vec::new()).await
+        self.call(Method::GET, path, Vec::new()).await
     }
 
     /// Sends a POST request for the organization `acme`.
     pub async fn post(&self, path: &str, mut body: Value) -> Result<Value, Error> {
         body["orgSlug"] = "acme".into();
-        self.call(Method::Post, path, body.to_string().into_bytes()).await
+        self.call(Method::POST, path, body.to_string().into_bytes()).await
     }
 
     /// Sends a PATCH request for the organization `acme`.
     pub async fn patch(&self, path: &str, mut body: Value) -> Result<Value, Error> {
         body["orgSlug"] = "acme".into();
-        self.call(Method::Patch, path, body.to_string().into_bytes()).await
+        self.call(Method::PATCH, path, body.to_string().into_bytes()).await
     }
 
     async fn call(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, Error> {

@@ -83,7 +83,7 @@ const CALLS: JobHandler = JobHandler {
 
 fn call(url: &str) -> Call {
     Call {
-        method: outside::Method::Get,
+        method: outside::Method::GET,
         url: url.into(),
         headers: vec![],
         body: vec![],

@@ -47,7 +47,7 @@ async fn what_a_closed_connection_did_not_take_is_sent_by_another() {
         let client = KeptConnections::new(open_to_loopback());
         for _ in 0..3 {
             let mut call = get(format!("http://127.0.0.1:{port}/"));
-            call.method = Method::Post;
+            call.method = Method::POST;
             call.body = b"once".to_vec();
             assert_eq!(client.send(call).await.unwrap().status, 200);
         }

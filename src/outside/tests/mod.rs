@@ -26,7 +26,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 fn get(url: impl Into<String>) -> Call {
     Call {
-        method: Method::Get,
+        method: Method::GET,
         url: url.into(),
         headers: Vec::new(),
         body: Vec::new(),
@@ -107,7 +107,7 @@ async fn a_call_is_sent_as_given_and_its_answer_is_returned() {
     let (port, seen) =
         answering("HTTP/1.1 418 Teapot\r\nX-Kind: pot\r\ncontent-length: 5\r\n\r\nshort").await;
     let mut call = get(format!("http://127.0.0.1:{port}/a?b=c#d"));
-    call.method = Method::Post;
+    call.method = Method::POST;
     call.headers = vec![("X-One".into(), "1".into()), ("x-one".into(), "2".into())];
     call.body = b"stout".to_vec();
 

@@ -143,7 +143,7 @@ async fn each_call_is_a_span_and_those_of_an_unrecorded_trace_and_those_not_made
         let mut headers = vec![("Authorization".to_string(), "geheim".to_string())];
         let trace = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{told}");
         headers.extend((!told.is_empty()).then(|| ("traceparent".into(), trace)));
-        Call { method: Method::Post, url, headers, body: b"geheim".to_vec(), limits }
+        Call { method: Method::POST, url, headers, body: b"geheim".to_vec(), limits }
     };
     let hidden = "geheim?geheim=geheim";
     assert!(outside.send(to(format!("http://127.0.0.1:{receiver}/{hidden}"), "01")).await.is_ok());

@@ -174,8 +174,6 @@ impl Record for Restricted<Agent> {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("draft.tool_refs.tool_id", "a tool may be deleted while agents use it"),
         ("places.environment", "follows what is live and was reported there, which go with it"),
-        ("paused.by", "history: who paused it may have left"),
-        ("updated_by", "history: who changed it may have left"),
     ];
     type Key = Id<Agent>;
     fn key(&self) -> Self::Key {

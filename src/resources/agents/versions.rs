@@ -74,10 +74,8 @@ impl Record for AgentVersion {
     });
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted"),
-        ("created_by", "history: who made it may have left"),
-    ];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("config.tool_refs.tool_id", "history: a version never changes, a tool may be deleted")];
     type Key = (Id<Agent>, u32);
     fn key(&self) -> Self::Key {
         (self.agent, self.version)

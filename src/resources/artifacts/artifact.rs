@@ -79,10 +79,8 @@ impl Record for Artifact {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_CHANGE, &BY_TYPE, &BY_TAG];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("change_id", "orders changes; it is the id of no record"),
-        ("updated_by", "history: who changed it may have left"),
-    ];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("change_id", "orders changes; it is the id of no record")];
     const VERSION: u8 = 2;
     type Key = ArtifactId;
     fn key(&self) -> Self::Key {

@@ -12,7 +12,7 @@ use super::version::{
     VariableReference, VersionRecord, VersionText, highest, variables_of, versions_at,
 };
 use crate::auth::Restricted;
-use crate::base::{Id, Result};
+use crate::base::{Id, Result, word};
 use crate::resources::registries::{ArtifactType, Registry};
 use crate::store::check::Findings;
 use crate::store::{ListSource, Order, Record, View};
@@ -116,9 +116,6 @@ fn artifact(view: &View, artifact: &Artifact, findings: &mut Findings) -> Result
 }
 
 fn report(findings: &mut Findings, of: &ArtifactId, message: &str) {
-    let kind = match of.kind {
-        ArtifactType::Prompt => "prompt",
-        ArtifactType::Promptlet => "promptlet",
-    };
+    let kind = word(of.kind);
     findings.report(format!("{kind} {} of registry {}: {message}", of.name, of.registry));
 }

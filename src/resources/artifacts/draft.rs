@@ -121,10 +121,6 @@ impl Record for Draft {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&OUTSTANDING, &CLOSED, &BY_VERSION];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: the user who created it may have left"),
-        ("updated_by", "history: the user who saved it may have left"),
-    ];
     type Key = (Id<Registry>, Id<Draft>);
     fn key(&self) -> Self::Key {
         (self.of.registry, self.id)

@@ -52,10 +52,6 @@ impl Record for PromptInput {
     const NOUN: &'static str = "input";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: the user who created it may have left"),
-        ("updated_by", "history: who changed it may have left"),
-    ];
     type Key = (ArtifactId, Slug);
     fn key(&self) -> Self::Key {
         (self.of.clone(), self.name.clone())

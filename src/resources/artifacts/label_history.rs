@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::id::ArtifactId;
 use crate::api::{Input, OldestRow, OrgSource, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{Caller, Credential, MEMBER, Restricted, ScopeName, User};
-use crate::base::{Id, Label, Result, Time, Version};
+use crate::base::{Id, Label, Result, Time, Version, word};
 use crate::outbox::{RetentionSettings, Sweep, delete_due};
 use crate::resources::registries::{self, ArtifactType, Registry};
 use crate::store::{
@@ -132,11 +132,7 @@ pub fn audited_artifact(registry: &Registry, of: &ArtifactId) -> ResourceRef {
 
 /// Returns the name of an artifact in the audit log.
 pub fn audited_name(registry_ref: &str, kind: ArtifactType, name: &str) -> String {
-    let kind = match kind {
-        ArtifactType::Prompt => "prompt",
-        ArtifactType::Promptlet => "promptlet",
-    };
-    format!("{registry_ref}/{kind}/{name}")
+    format!("{registry_ref}/{}/{name}", word(kind))
 }
 
 // ── What callers send and see ────────────────────────────────────────────────

@@ -317,7 +317,6 @@ impl Record for DeploymentJob {
         ("approvals.approver_ids", "frozen: who has left can no longer decide"),
         ("push.id", "of a deployment that is recorded when the endpoint accepts it"),
         ("task", "a row of the outbox, which ends with the job or before it"),
-        ("created_by", "history: who created it may have left"),
         ("sponsor", "history: who answered for its key may have left"),
     ];
     type Key = Id<DeploymentJob>;

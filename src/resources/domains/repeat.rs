@@ -10,7 +10,7 @@ use super::domain::{BY_REPEAT, Domain, DomainState};
 use super::recent::recent;
 use super::verification::{Checked, REPEAT_SECS, VERIFY_SECS, Verdict, Verification, check, store};
 use crate::api::Resource;
-use crate::base::{Id, Result};
+use crate::base::{Id, Result, word};
 use crate::outbox::{
     Calls, Effect, EffectResult, Job, JobHandler, Prepared, RetentionSettings, Settled, Sweep,
     SweepProgress, due, enqueue,
@@ -165,8 +165,8 @@ fn settle(tx: &mut Tx, job: &Job, result: &EffectResult) -> Result<Settled> {
 fn warning(domain: &Domain, what: &str, verification: &Verification) -> String {
     let failed = verification.results.iter().filter(|one| one.outcome != Outcome::Match);
     let words = failed.map(|one| match &one.reason {
-        Some(reason) => format!("{} is {}: {reason}", one.handle, one.outcome.as_str()),
-        None => format!("{} is {}", one.handle, one.outcome.as_str()),
+        Some(reason) => format!("{} is {}: {reason}", one.handle, word(one.outcome)),
+        None => format!("{} is {}", one.handle, word(one.outcome)),
     });
     let words: Vec<_> = words.collect();
     let first = words.first().map_or("", String::as_str);

@@ -106,8 +106,6 @@ impl Record for ProviderCredential {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<ProviderCredential>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)

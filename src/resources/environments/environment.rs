@@ -54,8 +54,6 @@ impl Record for Restricted<Environment> {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&APPROVERS];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Environment>;
     fn key(&self) -> Self::Key {
         self.id()

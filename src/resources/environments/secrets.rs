@@ -80,8 +80,6 @@ impl Record for Secret {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&VALUE];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<Secret>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)

@@ -78,8 +78,6 @@ impl Record for Variable {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_NAME];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&ENVIRONMENT];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Environment>, Id<Variable>);
     fn key(&self) -> Self::Key {
         (self.environment, self.id)

@@ -75,8 +75,6 @@ impl Record for PolicyAssignment {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_REGISTRY];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&POLICY, &REGISTRY];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: the user who assigned it may have left")];
     type Key = (Id<Policy>, Id<PolicyAssignment>);
     fn key(&self) -> Self::Key {
         (self.policy_id, self.id)

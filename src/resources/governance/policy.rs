@@ -44,13 +44,10 @@ impl Output for Policy {
 impl Record for Policy {
     const TABLE: &'static str = "policies";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        (
-            "rules.llm_provider_id",
-            "kept by the rows of ProviderReference, which are derived from it",
-        ),
-        ("updated_by", "history: who changed it may have left"),
-    ];
+    const UNBOUND: &'static [(&'static str, &'static str)] = &[(
+        "rules.llm_provider_id",
+        "kept by the rows of ProviderReference, which are derived from it",
+    )];
     const VERSION: u8 = 2;
     type Key = Id<Policy>;
     fn key(&self) -> Self::Key {

@@ -20,9 +20,7 @@ use super::postings::{Edit, Posting, edit, length_step};
 use super::terms::DocumentTerms;
 use super::words::Term;
 use crate::base::{Error, Id, Result, Time};
-use crate::outbox::{
-    EffectResult, Job, JobHandler, Prepared, Settled, cancel, enqueue, pending_job,
-};
+use crate::outbox::{Job, JobHandler, Prepared, cancel, enqueue, no_effect, pending_job};
 use crate::store::{AnyReference, Export, Key, Order, Record, Reference, Tx, View};
 
 /// A merge has at most 256 changes: of so many documents a search may have to look words up one by
@@ -177,7 +175,7 @@ pub fn numbered(
 
 /// The job that merges the changes of a knowledge base.
 pub const MERGE: JobHandler =
-    JobHandler { kind: "knowledge_base.merge_changes", prepare, settle: settle_nothing };
+    JobHandler { kind: "knowledge_base.merge_changes", prepare, settle: no_effect };
 
 fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let base = job.target.cast();
@@ -189,10 +187,6 @@ fn prepare(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     }
     change_state(tx, base, |state| state.job = state.job.filter(|other| *other != job.id))?;
     Ok(Prepared::Done)
-}
-
-fn settle_nothing(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
-    Err(Error::internal(format!("the job {} has no effect", job.id)))
 }
 
 /// Does a step of the merge of an existing knowledge base: begins one, merges some words, or ends it.

@@ -141,8 +141,6 @@ impl Record for Document {
     const TABLE: &'static str = "documents";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KNOWLEDGE_BASE];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     const VERSION: u8 = 3;
     type Key = (Id<KnowledgeBase>, Id<Document>);
     fn key(&self) -> Self::Key {

@@ -30,8 +30,6 @@ pub struct KnowledgeBase {
 impl Record for KnowledgeBase {
     const TABLE: &'static str = "knowledge_bases";
     const EXPORT: Export<Self> = Export::WHOLE;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     const VERSION: u8 = 2;
     type Key = Id<KnowledgeBase>;
     fn key(&self) -> Self::Key {

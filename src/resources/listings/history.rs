@@ -39,19 +39,6 @@ crate::store::stored_enum!(Outcome {
     Invalid = 4,
 });
 
-impl Outcome {
-    /// Returns the name that it has in answers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Match => "match",
-            Outcome::Mismatch => "mismatch",
-            Outcome::Missing => "missing",
-            Outcome::Unreachable => "unreachable",
-            Outcome::Invalid => "invalid",
-        }
-    }
-}
-
 crate::base::portable! {
 /// The verification of a listing at one time.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]

@@ -146,8 +146,6 @@ impl Record for Listing {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&BY_HANDLE, &BY_DOMAIN, &BY_AGENT, &EARLIER_TERMS];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&AGENT];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     const VERSION: u8 = 3;
     type Key = Id<Listing>;
     fn key(&self) -> Self::Key {

@@ -86,8 +86,6 @@ impl Record for LlmProvider {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&DEFAULT];
     const SEALED: &'static [&'static SealedField<Self>] = &[&KEY];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<LlmProvider>;
     fn key(&self) -> Self::Key {
         self.id

@@ -42,7 +42,7 @@ pub fn call(
     let url = url(api, base, model.as_deref().unwrap_or_default(), is_stream);
     let most = if is_stream { MAX_STREAM_BYTES } else { MAX_ANSWER_BYTES };
     Call {
-        method: Method::Post,
+        method: Method::POST,
         url,
         headers,
         body: body(api, attempt, model, is_stream).to_string().into_bytes(),

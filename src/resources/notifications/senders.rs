@@ -92,7 +92,7 @@ fn post_to_slack(tx: &mut Tx, attempt: &DeliveryAttempt) -> Result<Effect> {
     let url =
         channel.valid_secrets(&tx.view())?.into_iter().next().ok_or_else(|| no_secret(channel))?;
     Ok(Effect::Call(Box::new(Call {
-        method: Method::Post,
+        method: Method::POST,
         url,
         headers: vec![("content-type".into(), "application/json".into())],
         body: json!({"text": visible::block(&text::slack(notice))}).to_string().into_bytes(),

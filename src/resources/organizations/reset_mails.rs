@@ -14,7 +14,8 @@ use crate::auth::passwords::{HashRequest, HashResult};
 use crate::auth::{ANYONE, User, find_person};
 use crate::base::{Email, Error, Id, Result, Time};
 use crate::outbox::{
-    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, pending_job, settle_mail,
+    Effect, EffectResult, Job, JobHandler, Prepared, Settled, enqueue, no_effect, pending_job,
+    settle_mail,
 };
 use crate::outside::mail::Mail;
 use crate::store::{
@@ -201,10 +202,6 @@ fn find_users(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     }
     tx.replace(&requests, &ResetRequests { waiting, asked_at, ..requests.clone() })?;
     Ok(Prepared::RetryAt(tx.now()))
-}
-
-fn no_effect(_: &mut Tx, job: &Job, _: &EffectResult) -> Result<Settled> {
-    Err(Error::internal(format!("the job {} has no effect", job.id)))
 }
 
 /// Whether what was asked for then is not waited for any more: nobody waits longer than a link is valid.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::provider::PromptProviderKind;
 use crate::api::Calls;
-use crate::base::{Error, Kind, Result};
+use crate::base::{Error, Kind, Result, word};
 use crate::outside::{BodyLimit, Call, CallResult, Limits, Method};
 
 /// The time limit of a whole fetch, in seconds (reference: registries-and-templates, "Prompt providers").
@@ -131,7 +131,7 @@ impl<'a> ProviderClient<'a> {
 
     fn call(&self, path: &str, query: &[(&str, &str)], bytes: usize) -> Call {
         Call {
-            method: Method::Get,
+            method: Method::GET,
             url: self.url(path, query),
             headers: self.headers(),
             body: Vec::new(),
@@ -213,7 +213,7 @@ impl Replies {
     }
 
     fn malformed(self) -> Error {
-        let kind = self.kind.as_str();
+        let kind = word(self.kind);
         failed(format!("its answer does not have the form of the kind {kind}; check its kind"))
     }
 }

@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 
 use super::provider::PromptProviderKind;
-use crate::base::{Error, Issue, Result, TextRule, Validated};
+use crate::base::{Error, Issue, Result, TextRule, Validated, word};
 
 /// A key: 1 to 1,000 printable ASCII characters, since it becomes part of a header.
 type Key = Validated<KeyRule>;
@@ -44,7 +44,7 @@ impl Credentials {
     /// Returns the issues that prevent their use for this kind.
     pub fn problems(&self, kind: PromptProviderKind) -> Vec<Issue> {
         let missing = |field: &str, key: &Option<Key>| {
-            let message = || format!("is required for the kind {}", kind.as_str());
+            let message = || format!("is required for the kind {}", word(kind));
             key.is_none().then(|| Issue::new(format!("credentials.{field}"), message()))
         };
         let issues = match kind {

@@ -32,19 +32,6 @@ crate::store::stored_enum!(PromptProviderKind {
     Http = 4,
 });
 
-impl PromptProviderKind {
-    /// The name of the kind, as in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PromptProviderKind::Langfuse => "langfuse",
-            PromptProviderKind::Phoenix => "phoenix",
-            PromptProviderKind::Mlflow => "mlflow",
-            PromptProviderKind::Roadstead => "roadstead",
-            PromptProviderKind::Http => "http",
-        }
-    }
-}
-
 crate::base::portable! {
 /// An external system from which prompts are listed and imported.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize, JsonSchema)]
@@ -87,8 +74,6 @@ impl Record for PromptProvider {
     const EXPORT: Export<Self> = Export::WHOLE;
     const SEALED: &'static [&'static SealedField<Self>] = &[&AUTHORIZATION];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<PromptProvider>;
     fn key(&self) -> Self::Key {
         self.id

@@ -121,8 +121,6 @@ impl Record for ProtectedLabel {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&REGISTRY, &MOVERS, &APPROVERS];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = (Id<Registry>, Label);
     fn key(&self) -> Self::Key {
         (self.registry, self.label.clone())

@@ -68,8 +68,6 @@ impl Record for Restricted<Registry> {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&GRANTS];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Registry>;
     fn key(&self) -> Self::Key {
         self.id()

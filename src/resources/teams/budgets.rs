@@ -25,7 +25,7 @@ use crate::auth::{MEMBER, ScopeName};
 use crate::base::{Id, Kind, Name, Result, Time};
 use crate::outbox::{
     About, EventType, Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep,
-    SweepProgress, Target, enqueue, publish,
+    SweepProgress, Target, enqueue, no_effect, publish,
 };
 use crate::store::{ListSource, Order, Page, Record, Tx, View};
 
@@ -155,11 +155,8 @@ pub fn zone_changed(tx: &mut Tx, team: &Team) -> Result<()> {
 
 /// Does the same for the budgets of a team's agents as a change of its time zone has begun; the target is
 /// the last agent that was seen to, the concurrency key the team.
-const JUDGE_MEMBERS: JobHandler = JobHandler {
-    kind: "team.judge_budgets",
-    prepare: judge_next_members,
-    settle: rousing::no_effect,
-};
+const JUDGE_MEMBERS: JobHandler =
+    JobHandler { kind: "team.judge_budgets", prepare: judge_next_members, settle: no_effect };
 
 fn judge_next_members(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let key: Id<Target> = job.concurrency_key.unwrap_or(Id::NIL);

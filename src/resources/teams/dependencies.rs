@@ -11,7 +11,7 @@ use super::team::Team;
 use super::wakes::{self, WakeCause};
 use crate::api::Resource;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{EffectResult, Job, JobHandler, Prepared, Settled, enqueue};
+use crate::outbox::{Job, JobHandler, Prepared, enqueue, no_effect};
 use crate::store::{ListSource, Order, PageRequest, Record as _, TableInfo, Tx, View};
 
 pub(super) const RESOURCE: Resource =
@@ -31,11 +31,8 @@ const AT_ONCE: usize = 50;
 const MAX_TASK_BYTES: usize = 1024 * 1024;
 
 /// Tells the tasks that wait for one that is done; the target is that task, the concurrency key the team.
-const RELEASE: JobHandler = JobHandler {
-    kind: "task.release",
-    prepare: release_more,
-    settle: |_: &mut Tx, _: &Job, _: &EffectResult| Ok(Settled::Done), // It has no effect.
-};
+const RELEASE: JobHandler =
+    JobHandler { kind: "task.release", prepare: release_more, settle: no_effect };
 
 // ── Setting them ─────────────────────────────────────────────────────────────
 

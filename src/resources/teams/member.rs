@@ -163,7 +163,6 @@ impl Record for Member {
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
         ("wake_url_by", "history: who set it may have left"),
         ("wake_url_sponsor", "history: who answered for its key may have left"),
-        ("paused.by", "history: who paused it may have left"),
     ];
     const VERSION: u8 = 5;
     type Key = (Id<Team>, Id<Member>);

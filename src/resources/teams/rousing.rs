@@ -6,7 +6,7 @@ use super::team::Team;
 use super::{holds, schedules, wakes};
 use crate::api::Resource;
 use crate::base::{Error, Id, Result};
-use crate::outbox::{Job, JobHandler, Prepared, SWEEP_ROWS, Settled, Target, enqueue};
+use crate::outbox::{Job, JobHandler, Prepared, SWEEP_ROWS, Target, enqueue, no_effect};
 use crate::resources::pauses;
 use crate::store::{Key, ListSource, Order, Page, PageRequest, Record, Tx};
 
@@ -46,11 +46,6 @@ const ROUSE_ALL: JobHandler =
 /// target is the last agent that was seen to, the concurrency key the team.
 const ROUSE_TEAM: JobHandler =
     JobHandler { kind: "team.rouse", prepare: rouse_team, settle: no_effect };
-
-/// Settles a job that has no effect outside.
-pub fn no_effect(_: &mut Tx, _: &Job, _: &crate::outbox::EffectResult) -> Result<Settled> {
-    Ok(Settled::Done)
-}
 
 /// Does the job for some of the teams.
 pub fn rouse_all(tx: &mut Tx, job: &Job) -> Result<Prepared> {

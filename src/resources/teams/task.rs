@@ -230,8 +230,6 @@ impl Record for Task {
         &[&BY_STATUS, &BY_ASSIGNEE, &BY_PERSON, &BY_NUMBER, &BY_PARENT, &BY_DUE];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM, &ASSIGNEE, &PERSON];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: who made it may have left"),
-        ("updated_by", "history: who changed it may have left"),
         ("claim.by", "history: who claimed it may have left"),
         ("parent_task_id", "a task is removed with its team alone, and this with it"),
         ("depends_on", "a task is removed with its team alone, and this with it"),

@@ -54,10 +54,6 @@ impl Record for Team {
     const TABLE: &'static str = "teams";
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("paused.by", "history: who paused it may have left"),
-        ("updated_by", "history: who changed it may have left"),
-    ];
     const VERSION: u8 = 3;
     type Key = Id<Team>;
     fn key(&self) -> Self::Key {

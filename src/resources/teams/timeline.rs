@@ -113,10 +113,8 @@ impl Record for TimelineEntry {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("agent_id", "history: the agent may have left; its entries stay"),
-        ("created_by", "history: who wrote it may have left"),
-    ];
+    const UNBOUND: &'static [(&'static str, &'static str)] =
+        &[("agent_id", "history: the agent may have left; its entries stay")];
     type Key = (Id<Team>, Id<TimelineEntry>);
     fn key(&self) -> Self::Key {
         (self.team_id, self.id)

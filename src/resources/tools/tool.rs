@@ -105,10 +105,6 @@ impl Record for Tool {
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_KIND, &BY_TAG];
     const REFERRED_BY: &'static [&'static dyn AnyReference] = &[&IN_USE];
     const VERSION: u8 = 3;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: who made it may have left"),
-        ("updated_by", "history: who changed it may have left"),
-    ];
     type Key = Id<Tool>;
     fn key(&self) -> Self::Key {
         self.id

@@ -72,10 +72,6 @@ impl Record for ToolVersion {
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TOOL];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: who made it may have left"),
-        ("updated_by", "history: who changed it may have left"),
-    ];
     // By its numbers, so that versions are sorted.
     type Key = (Id<Tool>, u64, u64, u64);
     fn key(&self) -> Self::Key {

@@ -20,7 +20,7 @@ fn to_nobody() -> Call {
     let limits =
         Limits { total: Duration::from_secs(1), answer: BodyLimit::UpTo(1), https_only: false };
     let url = "http://127.0.0.1:1/".into();
-    Call { method: CallMethod::Get, url, headers: vec![], body: vec![], limits }
+    Call { method: CallMethod::GET, url, headers: vec![], body: vec![], limits }
 }
 
 impl Three {

@@ -19,7 +19,7 @@ fn fetch(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Result<Outco
     let limits =
         Limits { total: Duration::from_secs(30), answer: BodyLimit::UpTo(1024), https_only: false };
     let url = req.input.text.clone();
-    let call = Call { method: Method::Get, url, headers: vec![], body: vec![], limits };
+    let call = Call { method: Method::GET, url, headers: vec![], body: vec![], limits };
     let text = match calls.send(call) {
         None => "not known yet".into(),
         Some(result) => {

@@ -46,7 +46,7 @@ fn prepare(_: &View, req: &Req<(), NewNote>) -> Result<Prepared<Echo>> {
     let (url, millis) = req.input.text.split_once(' ').unwrap();
     let total = Duration::from_millis(millis.parse().unwrap());
     let limits = Limits { total, answer: BodyLimit::UpTo(usize::MAX), https_only: false };
-    let call = Call { method: Method::Get, url: url.into(), headers: vec![], body: vec![], limits };
+    let call = Call { method: Method::GET, url: url.into(), headers: vec![], body: vec![], limits };
     let exchange = Echo { calls: vec![call], text: String::new() };
     let pause = Duration::from_secs(60);
     Ok(Prepared {

@@ -70,7 +70,7 @@ fn fetch_in_turn(tx: &mut Tx, req: &Req<(), NewNote>, calls: &mut Calls) -> Resu
     let limits =
         Limits { total: Duration::from_secs(1), answer: BodyLimit::UpTo(1024), https_only: false };
     let url = "http://127.0.0.1:9/".into();
-    let call = Call { method: Method::Get, url, headers: vec![], body: vec![], limits };
+    let call = Call { method: Method::GET, url, headers: vec![], body: vec![], limits };
     if calls.heard(&call).is_none() {
         calls.take_turn([7; 16]);
         calls.send(call);

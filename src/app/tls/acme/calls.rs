@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
-use hyper::{Method as HttpMethod, Request, Response as HttpResponse, Uri};
+use hyper::{Request, Response as HttpResponse, Uri};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -71,7 +71,7 @@ struct Attempt {
 impl Calls {
     /// The calls to the authority with this directory.
     pub fn new(callers: Callers, directory: &str) -> Self {
-        let place = call(Method::Get, directory).place();
+        let place = call(Method::GET, directory).place();
         let (left, asked_pause) = (AtomicUsize::new(MAX_CALLS), AtomicI64::new(0));
         let directory = directory.to_string();
         Calls(Arc::new(Attempt { callers, directory, place, left, asked_pause }))
@@ -91,12 +91,7 @@ impl Attempt {
             format!("the authority had the server make more than {MAX_CALLS} calls")
         })?;
         let (head, body) = request.into_parts();
-        let method = match head.method {
-            HttpMethod::HEAD => Method::Head,
-            HttpMethod::POST => Method::Post,
-            _ => Method::Get,
-        };
-        let mut call = call(method, &head.uri.to_string());
+        let mut call = call(head.method, &head.uri.to_string());
         if let Some(value) = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) {
             call.headers.push((CONTENT_TYPE.to_string(), value.to_string()));
         }

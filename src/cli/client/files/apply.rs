@@ -103,13 +103,13 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
         Step::Create { resource, fields } | Step::Change { resource, fields, .. }
             if resource.0.access == Access::Value =>
         {
-            (Method::Put, known.path(resource)?, (resource.0.apply)(known, fields)?)
+            (Method::PUT, known.path(resource)?, (resource.0.apply)(known, fields)?)
         }
         Step::Create { resource, fields } => {
-            (Method::Post, known.list_path(resource)?, known.created(resource, fields)?)
+            (Method::POST, known.list_path(resource)?, known.created(resource, fields)?)
         }
         Step::Change { resource, fields, .. } => {
-            (Method::Patch, known.path(resource)?, (resource.0.apply)(known, fields)?)
+            (Method::PATCH, known.path(resource)?, (resource.0.apply)(known, fields)?)
         }
         Step::Publish { version, text } => {
             let mut body = json!({
@@ -125,7 +125,7 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
             if let Some(message) = &text.message {
                 body["message"] = json!(message);
             }
-            (Method::Post, "/registries/artifacts".into(), body)
+            (Method::POST, "/registries/artifacts".into(), body)
         }
         Step::Label { artifact, label, from, to: Some(to) } => {
             let mut body = named(known, artifact);
@@ -133,14 +133,14 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
             body["version"] = json!(to);
             // Only from where the plan saw it.
             body["from"] = json!(from);
-            (Method::Patch, "/registries/artifacts/labels".into(), body)
+            (Method::PATCH, "/registries/artifacts/labels".into(), body)
         }
         Step::Tag { artifact, from, to } => {
             let mut body = named(known, artifact);
             body["tags"] = json!(to);
             // Only if they are as the plan saw them.
             body["from"] = json!(from);
-            (Method::Patch, "/registries/artifacts".into(), body)
+            (Method::PATCH, "/registries/artifacts".into(), body)
         }
         Step::Input { input: (of, name), from, to: Some(to) } => {
             let path = format!("/prompts/{}/inputs", segment(&of.name));
@@ -151,10 +151,10 @@ pub fn request(known: &Known, step: &Step) -> Result<Option<Request>, Failure> {
                 "expect": {"contains": to["contains"], "judge": to["judge"]},
             });
             match from {
-                Some(_) => (Method::Patch, format!("{path}/{}", segment(name)), body),
+                Some(_) => (Method::PATCH, format!("{path}/{}", segment(name)), body),
                 None => {
                     body["name"] = json!(name);
-                    (Method::Post, path, body)
+                    (Method::POST, path, body)
                 }
             }
         }

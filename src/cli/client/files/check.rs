@@ -166,8 +166,7 @@ pub fn about_messages(local: &State<Text>, remote: &Remote) -> Vec<String> {
 
 /// The route of a request; none if only a newer server may know it.
 fn route<'a>(router: &'a Router, request: &Request) -> Option<Match<'a>> {
-    let method = hyper::Method::from_bytes(request.method.name().as_bytes()).ok()?;
-    router.find(&method, &request.path).ok()
+    router.find(&request.method, &request.path).ok()
 }
 
 fn takes_session(router: &Router, request: &Request) -> bool {
@@ -180,7 +179,7 @@ fn why_refused(router: &Router, request: &Request) -> Vec<String> {
     let Some(Match { route, params, .. }) = route(router, request) else { return Vec::new() };
     let (origin, server) = (Arc::default(), Arc::new(ServerInfo::bare(Keys::new([0; 32]))));
     let raw = RawArgs::body(&params, &request.body, (&origin, &server));
-    match route.operation.bind(request.method == Method::Patch, route.path, raw) {
+    match route.operation.bind(request.method == Method::PATCH, route.path, raw) {
         Ok(_) => Vec::new(),
         Err(error) => reasons(&error),
     }

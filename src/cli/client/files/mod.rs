@@ -228,7 +228,7 @@ async fn text_of(api: &Api, org: &str, version: &VersionName) -> Result<Text, Re
         ("model", Some(&version.model)),
     ];
     let path = "/registries/artifact-versions/content";
-    let content = api.request(Method::Get, path, &query, None).await?;
+    let content = api.request(Method::GET, path, &query, None).await?;
     Ok(Text {
         source: content["source"].as_str().unwrap_or_default().to_string(),
         metadata: content["metadata"].as_object().cloned().unwrap_or_default(),

@@ -17,6 +17,10 @@ use crate::cli::failure::Failure;
 /// Channels whose configuration can be in a file: that of the others has a secret, or ids of teams.
 const PORTABLE_WORKFLOWS: [&str; 2] = ["webhook", "email"];
 
+/// The lists of what is in no file: what names in files stand for.
+const MEMBERS: &str = "/organizations/members";
+const PROVIDERS: &str = "/llm-providers";
+
 /// A version on the server.
 #[derive(Debug, Default)]
 pub struct Row {
@@ -58,43 +62,30 @@ pub fn read(api: &Api) -> Result<Remote, Failure> {
         has_fleets: true,
     };
     let mut remote = Remote { known, state: State::default(), left_out: Vec::new() };
-    let kinds = [&REGISTRY, &POLICY, &TOOL, &ENVIRONMENT, &AGENT, &CHANNEL, &SUBSCRIPTION];
-    let paths = ["/organizations/members", "/llm-providers"].into_iter();
-    let paths = paths.chain(kinds.map(|kind| kind.path));
+    let kinds = [&REGISTRY, &POLICY, &TOOL, &ENVIRONMENT, &FLEET, &AGENT, &CHANNEL, &SUBSCRIPTION];
+    let paths = [MEMBERS, PROVIDERS].into_iter().chain(kinds.map(|kind| kind.path));
     let mut wanted: Vec<ListCall> = paths.map(|path| list(path, &[])).collect();
     wanted.push(list(LISTING.path, &[("mine", "true")]));
-    wanted.push(list(FLEET.path, &[]));
-    let mut lists = api.lists_in_org(&wanted)?;
-    let fleets = lists.pop().unwrap_or_else(|| Ok(Vec::new()));
-    let lists = lists.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let lists: [Vec<Value>; 10] = lists.try_into().unwrap_or_default();
-    let [
-        members,
-        providers,
-        registries,
-        policies,
-        tools,
-        environments,
-        agents,
-        channels,
-        subscriptions,
-        listings,
-    ] = &lists;
-    for member in members {
+    let paths = wanted.iter().map(|list| list.path.as_str());
+    let mut lists: BTreeMap<_, _> = paths.zip(api.lists_in_org(&wanted)?).collect();
+    let mut take = |path: &str| lists.remove(path).expect("the list is among those wanted");
+    for member in take(MEMBERS)? {
         remote.known.members.insert(text(&member["email"]), text(&member["userId"]));
     }
-    for provider in providers {
+    for provider in take(PROVIDERS)? {
         remote.known.providers.insert(text(&provider["name"]), text(&provider["id"]));
     }
-    remote.add_all(&REGISTRY, registries)?;
-    remote.add_all(&POLICY, policies)?;
-    remote.parts(api, registries, policies)?;
-    remote.add_all(&TOOL, tools)?;
-    remote.environments(environments)?;
-    remote.fleets(fleets)?;
-    remote.add_all(&AGENT, agents)?;
-    remote.channels(channels, subscriptions)?;
-    remote.add_all(&LISTING, listings)?;
+    let (registries, policies) = (take(REGISTRY.path)?, take(POLICY.path)?);
+    remote.add_all(&REGISTRY, &registries)?;
+    remote.add_all(&POLICY, &policies)?;
+    remote.add_all(&TOOL, &take(TOOL.path)?)?;
+    remote.environments(&take(ENVIRONMENT.path)?)?;
+    remote.fleets(take(FLEET.path))?;
+    remote.add_all(&AGENT, &take(AGENT.path)?)?;
+    remote.channels(&take(CHANNEL.path)?, &take(SUBSCRIPTION.path)?)?;
+    remote.add_all(&LISTING, &take(LISTING.path)?)?;
+    // Last, since these are many requests.
+    remote.parts(api, &registries, &policies)?;
     Ok(remote)
 }
 

@@ -117,7 +117,7 @@ fn found(
         body["promptlets"] = json!(promptlets);
     }
     let path = format!("/prompts/{}/compile", segment(&which.artifact.name));
-    let compiled = match api.send(Method::Post, &path, &body) {
+    let compiled = match api.send(Method::POST, &path, &body) {
         Ok(compiled) => compiled,
         Err(refusal) => match refusal.with_code("invalid_request") {
             None => return Err(refusal.into()),
@@ -165,7 +165,7 @@ fn broken_policies(
         "model": file.model,
         "metadata": file.metadata,
     });
-    let verdict = api.send(Method::Post, "/governance/check", &body)?;
+    let verdict = api.send(Method::POST, "/governance/check", &body)?;
     let issues = verdict["issues"].as_array().into_iter().flatten();
     let found = issues.map(|issue| Found {
         problem: file.problem(issue["message"].as_str().unwrap_or_default().to_string()),

@@ -139,7 +139,7 @@ fn moved(
     if let Some(from) = from {
         body["from"] = from;
     }
-    let mut moved = artifact.api.send(Method::Patch, "/registries/artifacts/labels", &body)?;
+    let mut moved = artifact.api.send(Method::PATCH, "/registries/artifacts/labels", &body)?;
     let at = format!("{label}: {}/{}@{version}", artifact.registry, artifact.name);
     let change = moved["pendingChange"].take();
     // A server of 0.1.0 moves it at once.

@@ -113,7 +113,7 @@ impl Publish {
             if !tags.is_empty() {
                 body["tags"] = json!(tags);
             }
-            let refusal = match api.send(Method::Post, "/registries/artifacts", &body) {
+            let refusal = match api.send(Method::POST, "/registries/artifacts", &body) {
                 Ok(published) => {
                     self.warn(&file, &published, newest.is_some());
                     return self.print(&published, true);

@@ -135,7 +135,7 @@ impl Render {
             "variables": variables,
         });
         let path = format!("/prompts/{}/render", segment(&artifact.name));
-        let rendered = api.send(Method::Post, &path, &body)?;
+        let rendered = api.send(Method::POST, &path, &body)?;
         let missing = cell(&rendered["missing"]);
         if self.strict && !missing.is_empty() {
             return Err(Failure::Failed(format!("no value for: {missing}")));

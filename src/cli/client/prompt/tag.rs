@@ -38,7 +38,7 @@ impl Tag {
         let artifact = Artifact::of(&self.which, &api)?;
         let mut body = artifact.body();
         body["tags"] = json!(self.tags);
-        let answer = api.send(Method::Patch, "/registries/artifacts", &body)?;
+        let answer = api.send(Method::PATCH, "/registries/artifacts", &body)?;
         let text = match tags(&answer) {
             all if all.is_empty() => "no tags".to_string(),
             all => format!("tags: {all}"),

@@ -116,7 +116,7 @@ impl Try {
             "variables": tried["variables"],
             "message": tried["message"],
         });
-        api.send(Method::Post, &path, &input)?;
+        api.send(Method::POST, &path, &input)?;
         output::status(&format!("kept as the input {name}"));
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::super::label_changes::tests::{self as changes, Decide};
 use super::*;
 use crate::api::Principal;
 use crate::auth::{Credential, Membership, Role, User};
-use crate::base::Kind;
+use crate::base::{Kind, word};
 use crate::outbox::{Event, RetentionSettings};
 use crate::resources::governance::tests::govern;
 use crate::resources::registries::protected_label_tests::{protect, unprotect};
@@ -101,7 +101,7 @@ impl World {
     fn events(&self) -> Vec<(String, Value)> {
         let all: Vec<Event> =
             self.store.read_now(self.org, |view| view.all(ListSource::TABLE, &())).unwrap();
-        let all = all.into_iter().map(|event| (event.event_type.name(), event.payload.0));
+        let all = all.into_iter().map(|event| (word(event.event_type), event.payload.0));
         all.filter(|(kind, _)| kind.starts_with("label_change.")).collect()
     }
 }

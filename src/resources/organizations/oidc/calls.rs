@@ -180,7 +180,7 @@ fn token_call(
         }
     }
     Call {
-        method: Method::Post,
+        method: Method::POST,
         url: discovery.token_endpoint.clone(),
         headers,
         body: form.finish().into_bytes(),
@@ -190,7 +190,7 @@ fn token_call(
 
 fn get(provider: &OidcProvider, url: String) -> Call {
     let headers = vec![("accept".into(), "application/json".into())];
-    Call { method: Method::Get, url, headers, body: Vec::new(), limits: limits(provider) }
+    Call { method: Method::GET, url, headers, body: Vec::new(), limits: limits(provider) }
 }
 
 fn limits(provider: &OidcProvider) -> Limits {

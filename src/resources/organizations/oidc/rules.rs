@@ -10,8 +10,8 @@ use crate::api::Resource;
 use crate::api::audit::{SystemAction, audit_system};
 use crate::auth::oidc::Oidc;
 use crate::auth::{GRANT_BY_TARGET, Grant, Membership, Role, User, user_organizations};
-use crate::base::{Error, Id, Kind, Result};
-use crate::outbox::{Job, JobHandler, Prepared, enqueue};
+use crate::base::{Id, Kind, Result, word};
+use crate::outbox::{Job, JobHandler, Prepared, enqueue, no_effect};
 use crate::resources::organizations::rule_rights::{
     GivenRole, RuleGrant, RuleRights, SignInRule, SignInRules,
 };
@@ -59,7 +59,7 @@ fn grant_in(tx: &mut Tx, user: Id<User>, domain: &JoiningDomain, request_id: &st
     for wanted in domain.grants.iter().copied() {
         made += usize::from(grant_new(tx, user, wanted, domain.set_by)?.is_some());
     }
-    let (name, provider, role) = (&domain.domain, &domain.provider, role_name(domain.role));
+    let (name, provider, role) = (&domain.domain, &domain.provider, word(domain.role));
     let detail =
         format!("joined by the domain {name} of {provider}: role {role}, {made} grants made");
     let (action, cause) = ("member.apply_rules", request_id);
@@ -141,7 +141,7 @@ fn apply_in(
     let detail = format!(
         "{}: role {}, {made} grants made, {removed} withdrawn; {by}",
         change.by,
-        role_name(role),
+        word(role),
     );
     let detail: String = detail.chars().take(1000).collect();
     audit_system(
@@ -166,11 +166,8 @@ fn store(tx: &mut Tx, stored: Option<&RuleRights>, after: &RuleRights) -> Result
 
 /// Withdraws what one request had no room for: whoever takes an account over, or unlinks a provider, may
 /// never sign in with it again. The target is the person.
-pub(super) const WITHDRAW: JobHandler = JobHandler {
-    kind: "sign_in_rules.withdraw",
-    prepare: withdraw_some,
-    settle: |_, job, _| Err(Error::internal(format!("the job {} has no effect", job.id))),
-};
+pub(super) const WITHDRAW: JobHandler =
+    JobHandler { kind: "sign_in_rules.withdraw", prepare: withdraw_some, settle: no_effect };
 
 pub(super) fn withdraw_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let key = (job.target.cast::<User>(), tx.org());
@@ -186,15 +183,6 @@ pub(super) fn withdraw_some(tx: &mut Tx, job: &Job) -> Result<Prepared> {
     let resource_id = &key.0.to_string();
     audit_system(tx, SystemAction { action, resource_id, detail: &detail, cause: &cause })?;
     Ok(if has_unwanted(tx, &after)? { Prepared::RetryAt(tx.now()) } else { Prepared::Done })
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Viewer => "viewer",
-        Role::Member => "member",
-        Role::Admin => "admin",
-        Role::Owner => "owner",
-    }
 }
 
 /// The rules that apply now: of this provider those that it meets, and of others those that applied and are

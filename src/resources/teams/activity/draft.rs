@@ -1,11 +1,10 @@
 //! Rows as entries of the activity, before what they refer to is looked up.
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::entry::{ActivityEntry, ActivityKind};
 use crate::auth::User;
-use crate::base::{Id, Time};
+use crate::base::{Id, Time, word};
 use crate::outbox::Event;
 use crate::resources::teams::approvals::TeamApproval;
 use crate::resources::teams::changes::TaskChange;
@@ -80,11 +79,6 @@ fn begun(text: &str) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Returns a value of an enum as the API has it.
-fn word(value: impl Serialize) -> Option<String> {
-    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(String::from))
-}
-
 /// That a task was created.
 pub fn created(task: Task) -> Draft {
     let draft = Draft::new(ActivityKind::TaskCreated, task.id, task.created_at);
@@ -99,8 +93,8 @@ pub fn changed(change: TaskChange) -> Draft {
         agent: change.agent,
         user: change.by,
         task: Some(change.task),
-        status: word(change.new_status),
-        old_status: word(change.old_status).filter(|_| is_moved),
+        status: Some(word(change.new_status)),
+        old_status: is_moved.then(|| word(change.old_status)),
         assignee: change.new_assignee.filter(|_| is_assigned),
         resource: change.task.cast(),
         ..Draft::new(ActivityKind::TaskChanged, change.id, change.created_at)
@@ -129,7 +123,7 @@ pub fn reported(run: Run) -> Draft {
         agent: Some(run.agent_id),
         task: run.task_id,
         text: run.error.as_ref().and_then(|error| begun(error.as_str())),
-        status: word(run.status),
+        status: Some(word(run.status)),
         ..Draft::new(ActivityKind::RunReported, run.id, run.created_at)
     }
 }
@@ -151,7 +145,7 @@ pub fn told(entry: TimelineEntry) -> Draft {
         agent: entry.agent_id,
         user: Some(entry.created_by),
         text: begun(entry.title.as_str()),
-        status: word(entry.kind),
+        status: Some(word(entry.kind)),
         ..Draft::new(ActivityKind::TimelineEntry, entry.id, entry.created_at)
     }
 }
@@ -170,7 +164,7 @@ pub fn ran(run: ScheduleRun) -> Draft {
     Draft {
         guard: Guard::Schedule(run.schedule),
         task: run.task_id,
-        status: word(run.outcome),
+        status: Some(word(run.outcome)),
         resource: run.schedule.cast(),
         ..Draft::new(ActivityKind::ScheduleRan, run.id, run.created_at)
     }
@@ -202,10 +196,7 @@ pub fn team_changed(change: TeamChange) -> Draft {
         agent: change.agent.filter(|_| change.schedule.is_none()),
         user: change.by,
         text,
-        status: change
-            .scope
-            .and_then(word)
-            .or(change.budget.and_then(|one| word(one.on_exhausted))),
+        status: change.scope.map(word).or(change.budget.map(|one| word(one.on_exhausted))),
         resource: change.schedule.map_or(of_agent, Id::cast),
         ..draft
     }
@@ -217,7 +208,7 @@ pub fn happened(event: Event) -> Draft {
     let text = |name: &str| payload[name].as_str().map(String::from);
     let id = |name: &str| payload[name].as_str().map(Id::<()>::parse);
     let agent: Option<Id<Member>> = id("agentId").map(Id::cast);
-    let kind = match &*event.event_type.name() {
+    let kind = match &*word(event.event_type) {
         "team.approval_decided" => ActivityKind::ApprovalDecided,
         "team.agent_hired" => ActivityKind::AgentHired,
         "team.agent_terminated" => ActivityKind::AgentLeft,

@@ -69,8 +69,6 @@ impl Record for DomainRule {
     const EXPORT: Export<Self> = Export::WHOLE;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_DOMAIN];
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&TEAM];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: who made it may have left")];
     type Key = Id<DomainRule>;
     fn key(&self) -> Self::Key {
         self.id

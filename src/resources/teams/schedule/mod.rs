@@ -145,7 +145,6 @@ impl Record for Schedule {
         ("wake.agent_id", "its history says that the agent has left"),
         ("last_task", "a task is removed with its team alone, and this with it"),
         ("job", "a job that finds another one in its place, or no schedule, ends"),
-        ("paused.by", "history: who paused it may have left"),
         ("set_by", "history: who set it may have left"),
         ("set_by_sponsor", "history: who answered for its key may have left"),
     ];

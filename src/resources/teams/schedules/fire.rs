@@ -7,9 +7,7 @@
 use super::runs::{ScheduleOutcome, ScheduleRun, note};
 use crate::auth::present_caller;
 use crate::base::{Description, Id, Int, Result, Time};
-use crate::outbox::{
-    EffectResult, Job, JobHandler, MAX_DELAY_SECS, Prepared, Settled, cancel, enqueue,
-};
+use crate::outbox::{Job, JobHandler, MAX_DELAY_SECS, Prepared, cancel, enqueue, no_effect};
 use crate::resources::agents;
 use crate::resources::teams::holds;
 use crate::resources::teams::member::Member;
@@ -21,11 +19,7 @@ use crate::resources::teams::wakes::{self, WakeCause};
 use crate::store::{ListSource, Tx, View};
 
 /// Waits for a schedule's next time; the target is the schedule, the concurrency key the team.
-pub const FIRE: JobHandler = JobHandler {
-    kind: "schedule.fire",
-    prepare: fire,
-    settle: |_: &mut Tx, _: &Job, _: &EffectResult| Ok(Settled::Done), // It has no effect.
-};
+pub const FIRE: JobHandler = JobHandler { kind: "schedule.fire", prepare: fire, settle: no_effect };
 
 /// A time that is handled later than this was missed. A restart takes less.
 const LATE_SECS: i64 = 300;

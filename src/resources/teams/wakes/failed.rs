@@ -15,9 +15,10 @@ use super::wake::{Wake, WakeReason, same_subject};
 use super::webhooks::{enqueue_pending_posts, give_up};
 use crate::api::{Input, Output, Req, Resource, ResourceRef, Route, op};
 use crate::auth::{MEMBER, ScopeName};
-use crate::base::{BoundedList, Error, Id, Kind, Name, Result, Time};
+use crate::base::{BoundedList, Id, Kind, Name, Result, Time};
 use crate::outbox::{
     Job, JobHandler, Prepared, RetentionSettings, SWEEP_ROWS, Sweep, SweepProgress, enqueue,
+    no_effect,
 };
 use crate::resources::teams::holds;
 use crate::resources::teams::member::{self, Member, scrum_master};
@@ -40,11 +41,7 @@ const MAX_RETRIED: usize = 200;
 
 /// Sets a wake aside that was handed out as often as it is to be; the target is its position, the concurrency
 /// key the agent. So people hear of it, also if the agent asks for no more wakes.
-const FAIL: JobHandler = JobHandler {
-    kind: "wake.fail",
-    prepare: fail_due,
-    settle: |_, job, _| Err(Error::internal(format!("the job {} has no effect", job.id))),
-};
+const FAIL: JobHandler = JobHandler { kind: "wake.fail", prepare: fail_due, settle: no_effect };
 
 /// A wake that is to join a later one is looked at every minute.
 const RECHECK_SECS: i64 = 60;

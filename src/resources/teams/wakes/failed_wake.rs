@@ -7,7 +7,7 @@ use super::wake::Wake;
 use crate::base::{Id, Result, Time};
 use crate::resources::teams::member::Member;
 use crate::store::{
-    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View, no_upgrade,
+    AnyIndex, AnyReference, Export, Index, Key, ListSource, Record, Reference, Tx, View,
 };
 
 /// Failed wakes of an agent are counted up to this.
@@ -54,9 +54,6 @@ impl Record for FailedWake {
     type Key = (Id<Member>, Id<Wake>);
     fn key(&self) -> Self::Key {
         (self.wake.agent, self.wake.id)
-    }
-    fn upgrade(version: u8, _: &[u8]) -> Result<Self> {
-        Err(no_upgrade::<Self>(version))
     }
 }
 

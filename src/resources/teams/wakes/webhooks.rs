@@ -12,7 +12,7 @@ use super::wake::{LEASE_SECS, Wake, same_subject};
 use crate::base::{Error, Id, Result, Time};
 use crate::outbox::{
     About, Effect, EffectResult, EventType, Job, JobHandler, MAX_DELAY_SECS, Prepared, SWEEP_ROWS,
-    Settled, enqueue, publish, retry_at,
+    Settled, enqueue, no_effect, publish, retry_at,
 };
 use crate::outside::webhook;
 use crate::resources::teams::changes;
@@ -36,11 +36,8 @@ const POST_WAKE: JobHandler = JobHandler { kind: "wake.post", prepare, settle };
 
 /// Enqueues posts of the wakes that were pending when an agent got its `wakeUrl` or was resumed; the target
 /// is the agent, the concurrency key the team.
-const POST_PENDING: JobHandler = JobHandler {
-    kind: "wake.post_pending",
-    prepare: enqueue_pending,
-    settle: |_, _, _| Ok(Settled::Done), // It has no effect.
-};
+const POST_PENDING: JobHandler =
+    JobHandler { kind: "wake.post_pending", prepare: enqueue_pending, settle: no_effect };
 
 /// Inserts a wake of an agent that has a `wakeUrl` and enqueues its post.
 pub fn insert_and_enqueue(tx: &mut Tx, wake: Wake) -> Result<()> {
