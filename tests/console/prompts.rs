@@ -116,7 +116,9 @@ fn a_draft_is_saved_opened_again_and_closed_by_publishing_it() {
     let api = server.ada();
     let read = "/registries/artifact-versions/content?registryRef=main&promptName=notes";
     assert_eq!(pick(&api.get(read).ok(), "version source"), json!(["0.1.0", "Finished."]));
-    assert!(api.get("/prompts/notes/drafts?registryRef=main").items().is_empty());
+    assert!(
+        api.get("/prompts/notes/drafts?registryRef=main&artifactType=prompt").items().is_empty()
+    );
 }
 
 #[test]
