@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use roadstead::app::DataDir;
 use serde_json::{Value, json};
 
-use crate::client::{in_turn, spread};
+use crate::client::{self, Connection, in_turn, spread};
 use crate::filling::{Filling, bootstrap};
 use crate::fixture::{file, id, place};
 use crate::postgres_server::PostgresServer;
@@ -26,7 +26,23 @@ const FEW: usize = 10_000;
 const MANY: usize = 1_000_000;
 const MANY_WHEN_QUICK: usize = 100_000;
 
-const CONNECTIONS: [usize; 2] = [1, 64];
+const FEW_AT_ONCE: usize = 1;
+const MANY_AT_ONCE: usize = 64;
+const CONNECTIONS: [usize; 2] = [FEW_AT_ONCE, MANY_AT_ONCE];
+
+/// What is measured against more than files, and of which server.
+const READ_TASK: &str = "read of a task";
+const CREATE_TASK: &str = "create of a task";
+const ONE: &str = "PostgreSQL, one server";
+
+/// What one server is to do on a machine of two processors: reads and creations a second, many at once; the
+/// time of one creation; how often a transaction of many clients of one organization runs again. And how much
+/// more three servers are to read.
+const READS_A_SECOND: f64 = 4_000.0;
+const CREATIONS_A_SECOND: f64 = 1_500.0;
+const CREATION_TIME: Duration = Duration::from_millis(1);
+const MOST_CONFLICTS: f64 = 0.1;
+const THREE_TO_ONE: f64 = 1.5;
 
 /// Agents that wait: with 64 messages at once each is woken every second time.
 const AGENTS: usize = 128;
@@ -83,6 +99,9 @@ struct Measured {
     most: Duration,
     /// Requests that were repeated, since the server was overloaded.
     refused: usize,
+    /// Transactions that ran again, and those that were committed.
+    conflicts: f64,
+    commits: f64,
 }
 
 /// Compares all sides with `count` tasks each, all of which were moved from the same files.
@@ -102,7 +121,7 @@ fn compare(database: &PostgresServer, count: usize) -> Vec<Row> {
         servers: (0..servers).map(|_| over_store(url, &key)).collect(),
     };
     let files = Side { name: "files", servers: vec![Served::start(&data, &["--rate-limit", "0"])] };
-    let one = over("PostgreSQL, one server", &url, 1);
+    let one = over(ONE, &url, 1);
     let three = over("PostgreSQL, three servers", &url.replace("one_", "three_"), 3);
     let sides = [&files, &one, &three];
 
@@ -113,15 +132,15 @@ fn compare(database: &PostgresServer, count: usize) -> Vec<Row> {
     let order = (0..READ).map(|nth| nth * 7919 % READ * step);
     let read = order.map(|nth| filled.get(&format!("{tasks}/{}", filled.tasks[nth]))).collect();
     let create = vec![filled.post(&tasks, requests::task())];
-    let mut rows = load_rows("read of a task", count, &sides, read);
+    let mut rows = load_rows(READ_TASK, count, &sides, read);
     rows.extend(load_rows("list of 50 tasks", count, &sides, vec![filled.get(&tasks)]));
     rows.extend(wake_rows(count, &sides, &filled));
     // Last, since the stores grow by it.
-    rows.extend(load_rows("create of a task", count, &sides, create.clone()));
+    rows.extend(load_rows(CREATE_TASK, count, &sides, create.clone()));
     if count == FEW {
         let replicated = Side { name: "PostgreSQL, one server, synchronous standby", ..one };
         rows.extend(with_standby(database, || {
-            load_rows("create of a task", count, &[&files, &replicated], create)
+            load_rows(CREATE_TASK, count, &[&files, &replicated], create)
         }));
     }
     rows
@@ -181,8 +200,33 @@ impl Side {
     }
 
     fn load(&self, connections: usize, requests: &[Vec<u8>]) -> Measured {
+        let before = self.transactions();
         let load = spread(&self.addresses(), connections, TIME, in_turn(connections, requests));
-        Measured { refused: load.refused, ..Measured::new(load.rate(), load.times) }
+        let after = self.transactions();
+        let [conflicts, commits] = [0, 1].map(|at: usize| after[at] - before[at]);
+        let measured = Measured::new(load.rate(), load.times);
+        Measured { refused: load.refused, conflicts, commits, ..measured }
+    }
+
+    /// How many transactions ran again so far, and how many were committed.
+    fn transactions(&self) -> [f64; 2] {
+        let names = ["roadstead_transaction_conflicts_total", "roadstead_commit_attempts_sum"];
+        let mut sums = [0.0; 2];
+        client::runtime().block_on(async {
+            for address in self.addresses() {
+                let request = format!("GET /metrics HTTP/1.1\r\nhost: {address}\r\n\r\n");
+                let mut connection = Connection::open(address).await;
+                let answer = connection.ask(request.as_bytes()).await;
+                let metrics = String::from_utf8_lossy(answer.body);
+                for (sum, name) in sums.iter_mut().zip(names) {
+                    let value = metrics.lines().find_map(|line| {
+                        line.strip_prefix(name)?.strip_prefix(' ')?.parse::<f64>().ok()
+                    });
+                    *sum += value.expect("the metrics have it");
+                }
+            }
+        });
+        sums
     }
 
     fn wake(&self, filled: &Filled, at_once: usize) -> Measured {
@@ -205,7 +249,7 @@ impl Measured {
     fn new(rate: f64, mut times: Vec<Duration>) -> Self {
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
-        Measured { rate, half, most, refused: 0 }
+        Measured { rate, half, most, refused: 0, conflicts: 0.0, commits: 0.0 }
     }
 }
 
@@ -251,8 +295,60 @@ fn measured_rows(
                 target: Target::None,
             });
         }
+        if sides[1].name == ONE {
+            rows.extend(goals(what, count, connections, &outcomes));
+        }
     }
     rows
+}
+
+/// What is to be reached, of the outcomes of files, one server, and three.
+fn goals(what: &str, count: usize, connections: usize, outcomes: &[Vec<Measured>]) -> Vec<Row> {
+    let [_, one, three] = outcomes else { return vec![] };
+    let row = |goal: &str, ours, baseline, ratio, target| Row {
+        name: format!("{what}, {count} tasks, {connections} at once: {goal}"),
+        ours,
+        baseline,
+        ratio,
+        target,
+    };
+    let rate = median(one.iter().map(|run| run.rate));
+    let a_second = |least: f64| {
+        let (ours, baseline) = (format!("{rate:.0}/s"), format!("target {least:.0}/s"));
+        row("one server", ours, baseline, rate / least, Target::AtLeast(1.0))
+    };
+    match (what, connections) {
+        (READ_TASK, MANY_AT_ONCE) => {
+            let pairs = three.iter().zip(one);
+            let ratio = median(pairs.map(|(three, one)| three.rate / one.rate));
+            let (ours, baseline) = (figure(three), figure(one));
+            let target = Target::AtLeast(THREE_TO_ONE);
+            vec![
+                a_second(READS_A_SECOND),
+                row("three servers / one server", ours, baseline, ratio, target),
+            ]
+        }
+        (CREATE_TASK, FEW_AT_ONCE) => {
+            let half = median(one.iter().map(|run| run.half.as_secs_f64()));
+            let ours = time(Duration::from_secs_f64(half));
+            let (limit, ratio) = (time(CREATION_TIME), half / CREATION_TIME.as_secs_f64());
+            vec![row("one server", ours, format!("limit {limit}"), ratio, Target::AtMost(1.0))]
+        }
+        (CREATE_TASK, MANY_AT_ONCE) => {
+            let each = conflicts_each(one);
+            let (ours, limit) = (format!("{each:.3}"), format!("limit {MOST_CONFLICTS:.1}"));
+            let goal = "conflicts for each transaction, one server";
+            let conflicts = row(goal, ours, limit, each / MOST_CONFLICTS, Target::AtMost(1.0));
+            vec![a_second(CREATIONS_A_SECOND), conflicts]
+        }
+        _ => vec![],
+    }
+}
+
+/// How often a transaction ran again for each that was committed.
+fn conflicts_each(runs: &[Measured]) -> f64 {
+    let sum = |of: fn(&Measured) -> f64| runs.iter().map(of).sum::<f64>();
+    sum(|run| run.conflicts) / sum(|run| run.commits).max(1.0)
 }
 
 /// Medians of the rounds: the rate, and within which time half of the responses and 99 % of them came.
@@ -265,7 +361,14 @@ fn figure(runs: &[Measured]) -> String {
         0 => String::new(),
         refused => format!(", {refused} repeated"),
     };
-    format!("{rate:.0}/s, p50 {}, p99 {}{refused}", of(|run| run.half), of(|run| run.most))
+    let each = conflicts_each(runs);
+    let conflicts = if each > 0.0 {
+        format!(", {each:.3} conflicts for each transaction")
+    } else {
+        String::new()
+    };
+    let (half, most) = (of(|run| run.half), of(|run| run.most));
+    format!("{rate:.0}/s, p50 {half}, p99 {most}{refused}{conflicts}")
 }
 
 /// Runs `measure` while a standby has to confirm every commit.

@@ -1,7 +1,7 @@
 //! The handler of a request: from its head and body to a response or an error response.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hyper::body::Incoming;
@@ -200,6 +200,7 @@ async fn handle(
             user_agent: user_agent(headers),
         }),
         at: None,
+        identified_at: Mutex::default(),
         is_light: false,
     };
     let challenged = |error: Error| {

@@ -37,6 +37,9 @@ pub trait Record: Encode + Decode<()> + Clone + Send + Sync + 'static {
     /// Whether it affects access. A commit that changes such a record invalidates every conclusion
     /// about access drawn before (see [`Reader::access_version`](super::engine::Reader::access_version)).
     const AFFECTS_ACCESS: bool = false;
+    /// Whether a new one takes no right from anybody, if it affects access: then nobody who waits is woken to
+    /// ask again. Conclusions about access are drawn anew all the same.
+    const NEW_REVOKES_NOTHING: bool = false;
     /// Its indexes, maintained by the transaction.
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[];
     /// Its references, enforced by the transaction: see [`Reference`](super::Reference).
@@ -404,6 +407,8 @@ pub struct Table {
     pub(super) org_prefix_len: usize,
     /// See [`Record::AFFECTS_ACCESS`].
     pub(super) affects_access: bool,
+    /// See [`Record::NEW_REVOKES_NOTHING`].
+    pub(super) new_revokes_nothing: bool,
     pub(super) decode: DecodeFn,
     index_count: usize,
     index_at: fn(usize) -> &'static dyn IndexTable,
@@ -416,6 +421,7 @@ impl Table {
             name: R::TABLE,
             org_prefix_len: if R::ORG_SCOPED { 16 } else { 0 },
             affects_access: R::AFFECTS_ACCESS,
+            new_revokes_nothing: R::NEW_REVOKES_NOTHING,
             decode: |key, value| Ok(Box::new(decode::<R>(key, value)?)),
             index_count: R::INDEXES.len(),
             index_at: |place| R::INDEXES[place],

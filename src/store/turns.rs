@@ -56,6 +56,24 @@ impl Store {
         Ok(ReadPoint { reader: Arc::new(Mutex::new(reader)), _permit: permit })
     }
 
+    /// Does the same as [`Store::read`], and returns the state that it saw as well, for a read that follows
+    /// at once. It is one of the bounded number that reads have: who holds it waits for nothing, or those
+    /// who wait for a state would wait for that, too.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub async fn read_first<T>(
+        &self,
+        org: Id<Org>,
+        mut read: impl FnMut(&View) -> Result<T>,
+    ) -> Result<(T, ReadPoint)> {
+        let reader = self.engine.begin_snapshot().wait().await?;
+        let point = ReadPoint { reader: Arc::new(Mutex::new(reader)), _permit: None };
+        let read = |reader: &dyn Reader| read(&self.view(reader, org));
+        let found = self.read_at(Some(&point), self.engine.is_remote(), read).await?;
+        Ok((found, point))
+    }
+
     /// Waits for the turn of costly work.
     ///
     /// # Errors

@@ -432,7 +432,9 @@ impl<'a> Tx<'a> {
         }
         if table.affects_access {
             self.writes.changes_access = true;
-            self.signal(ACCESS_CHANGED);
+            if old.is_some() || !table.new_revokes_nothing {
+                self.signal(ACCESS_CHANGED);
+            }
         }
         Ok(())
     }

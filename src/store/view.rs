@@ -91,6 +91,19 @@ impl<'a> View<'a> {
         self.get_raw(&self.scoped_key::<R>(key))
     }
 
+    /// Says that the records with these keys are read next, or looked for before they are inserted: a store
+    /// that is elsewhere reads them at once.
+    ///
+    /// # Errors
+    /// As reading them.
+    pub fn will_get<'k, R: Record<Key: 'k>>(
+        &self,
+        keys: impl Iterator<Item = &'k R::Key>,
+    ) -> Result<()> {
+        let keys: Vec<_> = keys.map(|key| self.scoped_key::<R>(key)).collect();
+        self.reading(|reader| reader.will_get(R::TABLE, &keys))
+    }
+
     /// Returns whether there is a record with this key, without decoding it.
     pub fn has<R: Record>(&self, key: &R::Key) -> Result<bool> {
         self.raw_get(R::TABLE, &self.scoped_key::<R>(key), &mut |_| Ok(()))

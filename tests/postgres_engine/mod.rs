@@ -1,10 +1,12 @@
 //! What a transaction has read once, and at once, is what single reads find, and is validated as they are.
 
+mod audit;
 mod deadline;
 mod groups;
 mod replaced;
 mod settings;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -13,7 +15,8 @@ use roadstead::base::Result;
 use roadstead::store::engine::conformance::TABLE;
 use roadstead::store::engine::postgres::{Owner, Postgres};
 use roadstead::store::engine::{
-    Attempt, Budget, Engine, GivenBack, OnConflict, Reader, Terms, WriteBatch, WriteOp,
+    Attempt, Budget, Engine, GivenBack, KeyRange, OnConflict, Order, Reader, Terms, WriteBatch,
+    WriteOp,
 };
 
 use crate::open;
@@ -122,6 +125,84 @@ fn rows_are_read_once_and_an_entry_with_its_record_at_once() {
     assert_eq!(count() - before, 1);
 }
 
+/// The rows of a range.
+fn scan(reader: &dyn Reader, from: &[u8], to: Option<&[u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    let each = &mut |key: &[u8], value: &[u8]| {
+        found.push((key.to_vec(), value.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    };
+    reader.scan(TABLE, KeyRange { from, to }, Order::Descending, each).unwrap();
+    found
+}
+
+#[test]
+fn rows_that_a_scan_got_are_not_read_again() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let large = vec![8; 200_000];
+    let names: Vec<_> = (0..100).map(|nth| format!("row {nth}")).collect();
+    let mut rows: Vec<_> = names.iter().map(|name| (name.as_str(), name.as_bytes())).collect();
+    rows.push(("row of many", large.as_slice()));
+    let rows = put(&rows);
+    commit(&engine, move |_| Ok(rows.clone())).unwrap();
+    let count = || engine.meters().round_trips.value();
+    let before = count();
+    let reader = engine.snapshot();
+    let found = scan(&*reader, b"row", Some(b"rox"));
+    assert_eq!(found.len(), 101);
+    let scanned = count() - before;
+    assert!(scanned <= 3, "{scanned}");
+    for (key, value) in &found {
+        assert_eq!(get(&*reader, key).as_ref(), Some(value));
+    }
+    // One is too large to be kept.
+    assert_eq!(count() - before - scanned, 1);
+}
+
+#[test]
+fn rows_that_are_said_to_be_read_are_read_at_once() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let large = vec![8; 200_000];
+    let rows = put(&[("a", b"1"), ("b", b"2"), ("large", &large)]);
+    commit(&engine, move |_| Ok(rows.clone())).unwrap();
+    let count = || engine.meters().round_trips.value();
+    let before = count();
+    let reader = engine.snapshot();
+    let keys = ["a", "absent", "b", "large"].map(|key| key.as_bytes().to_vec());
+    reader.will_get(TABLE, &keys).unwrap();
+    assert_eq!(count() - before, 1);
+    reader.will_get(TABLE, &keys[..3]).unwrap();
+    reader.will_get(TABLE, &[]).unwrap();
+    let found = keys.each_ref().map(|key| get(&*reader, key));
+    assert_eq!(found, [Some(b"1".to_vec()), None, Some(b"2".to_vec()), Some(large)]);
+    // The large one is not kept, so it is not brought along.
+    assert_eq!(count() - before, 2);
+}
+
+#[test]
+fn who_has_scanned_much_still_reads_each_other_row_once() {
+    let Some(server) = shared() else { return };
+    let engine = open(server, &new_schema(), None);
+    let large = vec![8; 60_000];
+    let names: Vec<_> = (10..40).map(|nth| format!("row {nth}")).collect();
+    let mut rows: Vec<_> = names.iter().map(|name| (name.as_str(), large.as_slice())).collect();
+    rows.extend([("one", b"small".as_slice()), ("of small", b"1".as_slice())]);
+    let rows = put(&rows);
+    commit(&engine, move |_| Ok(rows.clone())).unwrap();
+    let reader = engine.snapshot();
+    assert_eq!(scan(&*reader, b"row", Some(b"rox")).len(), 30);
+    let count = || engine.meters().round_trips.value();
+    let before = count();
+    for _ in 0..2 {
+        assert_eq!(find(&*reader, "one"), Some((b"small".to_vec(), Some(b"1".to_vec()))));
+        // The scan began with it.
+        assert_eq!(get(&*reader, b"row 39"), Some(large.clone()));
+    }
+    assert_eq!(count() - before, 1);
+}
+
 /// How often a transaction runs during whose first run another one is committed.
 fn runs_beside(
     mut run: impl FnMut(&dyn Reader) -> WriteBatch + Send + 'static,
@@ -160,11 +241,44 @@ fn what_was_found_to_be_absent_at_once_is_validated() {
 }
 
 #[test]
+fn what_was_said_to_be_read_and_is_absent_is_validated() {
+    let run = |reader: &dyn Reader| {
+        reader.will_get(TABLE, &[b"m".to_vec(), b"n".to_vec()]).unwrap();
+        match get(reader, b"m") {
+            None => put(&[("x", b"there was none")]),
+            Some(_) => put(&[("y", b"there was one")]),
+        }
+    };
+    let other = |reader: &dyn Reader| match get(reader, b"x") {
+        None => put(&[("m", b"there was no x")]),
+        Some(_) => WriteBatch::default(),
+    };
+    let Some(runs) = runs_beside(run, other) else { return };
+    assert_eq!(runs, 2);
+}
+
+#[test]
 fn what_is_read_again_of_what_is_kept_is_validated() {
     let run = |reader: &dyn Reader| {
         let [first, again] = [0; 2].map(|_| get(reader, b"there").unwrap());
         assert_eq!(first, again);
         put(&[("x", &first)])
+    };
+    let other = |reader: &dyn Reader| {
+        assert_eq!(get(reader, b"x"), None);
+        put(&[("there", b"2")])
+    };
+    let Some(runs) = runs_beside(run, other) else { return };
+    assert_eq!(runs, 2);
+}
+
+#[test]
+fn what_a_scan_kept_is_validated() {
+    let run = |reader: &dyn Reader| {
+        let scanned = scan(reader, b"there", Some(b"there!"));
+        let [(key, value)] = &*scanned else { panic!("{scanned:?}") };
+        assert_eq!(get(reader, key).as_ref(), Some(value));
+        put(&[("x", value)])
     };
     let other = |reader: &dyn Reader| {
         assert_eq!(get(reader, b"x"), None);

@@ -12,7 +12,7 @@ const WAITERS: usize = 100;
 const WAIT_SECS: u64 = 30;
 
 /// The round trips of a wait from its beginning to its end: those of one read. Ten thousand waits of 55
-/// seconds are 1,600 a second then, a tenth of what a server makes: 16,000 (4,000 reads, of four each).
+/// seconds are 1,600 a second then, a tenth of what a server makes: 16,000 (4,000 reads, of four each then).
 const MOST: f64 = 8.8;
 
 #[test]

@@ -48,6 +48,29 @@ fn any_server_sets_the_store_up_and_a_key_revoked_at_one_is_refused_by_the_other
 }
 
 #[test]
+fn a_session_that_is_ended_at_one_server_is_refused_by_the_others() {
+    let Some((_database, nodes, _)) = three() else { return };
+    let credentials = json!({"email": "ada@acme.test", "password": "seven green bottles"});
+    for (at, node) in nodes.iter().enumerate() {
+        let anonymous = Caller::anonymous(node.address, "acme");
+        let begun = anonymous.ask("POST", "/auth/sign-in").json(&credentials).send().ok();
+        let session = anonymous.with_bearer(begun["token"].as_str().unwrap());
+        // The second time all know it.
+        for other in nodes.iter().chain(&nodes) {
+            other.caller(&session).get("/tools").ok();
+        }
+        session.ask("POST", "/auth/sign-out").json(&json!({})).send().ok();
+        for step in [1, 2, 0] {
+            let other = &nodes[(at + step) % 3];
+            other.caller(&session).get("/tools").refused(401, "unauthenticated");
+        }
+    }
+    for node in nodes {
+        node.stop();
+    }
+}
+
+#[test]
 fn a_long_poll_hears_at_once_of_a_message_sent_to_another_server() {
     let Some((_database, nodes, owner)) = three() else { return };
     let mut times = Vec::new();

@@ -262,14 +262,21 @@ pub fn append_pending(
             ControlFlow::Continue(())
         })
     })?;
+    let entries = pending.iter().map(|id| tx.fetch(id)).collect::<Result<Vec<AuditEntry>>>()?;
+    let mut counts = BTreeMap::<_, u64>::new();
+    entries.iter().for_each(|entry| *counts.entry(entry.org).or_default() += 1);
     let mut heads = BTreeMap::new();
-    for id in &pending {
-        let entry: AuditEntry = tx.fetch(id)?;
+    for entry in entries {
         let org = entry.org;
         tx.set_org(org);
         let (head, postings) = match heads.entry(org) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => new.insert((head_to_continue(&tx.view())?, Postings::default())),
+            Entry::Vacant(new) => {
+                let head = head_to_continue(&tx.view())?;
+                let numbers: Vec<_> = (1..=counts[&org]).map(|n| head.last.sequence + n).collect();
+                tx.view().will_get::<ChainedEntry>(numbers.iter())?;
+                new.insert((head, Postings::default()))
+            }
         };
         tx.remove(&entry)?;
         let chained = head.append(tx.keys(), org, entry);

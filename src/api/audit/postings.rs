@@ -164,6 +164,7 @@ impl Postings {
 
     /// Writes them, for entries that were appended.
     pub fn insert(self, tx: &mut Tx) -> Result<()> {
+        tx.view().will_get::<Posting>(self.0.keys())?;
         for (key, new) in self.0 {
             let stored = tx.get::<Posting>(&key)?.map_or(0, |posting| posting.entries);
             let (kind, value, block) = key;

@@ -60,25 +60,35 @@ impl RequestContext {
         Ok(who)
     }
 
-    /// Reads in the snapshot in which the caller is authorized; again in the turn of its lane, if
-    /// that costs much.
+    /// Reads in the snapshot in which the caller is authorized, which is the one in which they were
+    /// identified, if that is held; again in the turn of its lane, if that costs much.
     ///
     /// # Errors
     /// As [`Auth::authorize`], and those of `read`; 503 if it is to be light, and costs much.
     pub async fn read<T>(
         &self,
-        work: WorkHints,
+        mut work: WorkHints,
         mut read: impl FnMut(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
-        let read = |view: &View| {
+        let mut read = |view: &View| {
             let (who, view) = self.authorize(view)?;
             read(&view, &who)
         };
         let (store, at) = (&self.executor.store, self.request.at.as_ref());
-        if self.request.is_light {
-            let given_up = || Error::busy("overloaded", "it takes more than may run at once", 1);
-            let end = store.read_light(Id::NIL, at, read).await;
-            return end.unwrap_or_else(|| Err(given_up()));
+        let held = self.request.identified_at().take();
+        if self.request.is_light || held.is_some() {
+            let end = store.read_light(Id::NIL, at.or(held.as_ref()), &mut read).await;
+            // Not held while a turn is waited for.
+            drop(held);
+            match end {
+                Some(end) => return end,
+                None if self.request.is_light => {
+                    let message = "it takes more than may run at once";
+                    return Err(Error::busy("overloaded", message, 1));
+                }
+                // It is known by now.
+                None => work = work.costly(),
+            }
         }
         store.read_in_turn(work, Id::NIL, at, read).await
     }

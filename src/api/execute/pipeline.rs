@@ -76,10 +76,18 @@ impl Executor {
         }
     }
 
-    /// Authenticates the credential; records its use.
+    /// Authenticates the credential; records its use. A read of a store that is elsewhere goes on in the same
+    /// state, since each state takes a round trip: it is one of after the request came, as any later one,
+    /// and rights and answer are of one state.
     async fn identify(&self, request: &Request) -> Result<Option<Arc<Identity>>> {
         let identify = |view: &View| self.auth(request, None).identify(view);
-        let identity = self.store.read(Id::NIL, identify).await?;
+        let identity = if self.store.is_remote() && request.reads_at_once() {
+            let (identity, point) = Box::pin(self.store.read_first(Id::NIL, identify)).await?;
+            *request.identified_at() = Some(point);
+            identity
+        } else {
+            self.store.read(Id::NIL, identify).await?
+        };
         if let Some(identity) = &identity {
             self.record_use(identity, request);
         }
@@ -133,6 +141,8 @@ impl Executor {
         let (executor, request) = (self.clone(), Arc::new(request));
         let context = RequestContext { executor, request, caller, hint: Arc::default(), work };
         let (context, bound) = if work.is_large() {
+            // It waits for a turn.
+            drop(context.request.identified_at().take());
             let store = &self.store;
             Box::pin(store.run_in_turn(work, move || Bound::of(context))).await??
         } else {

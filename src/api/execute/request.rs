@@ -1,11 +1,12 @@
 //! Requests as an adapter passes them to the executor.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::etag::Etag;
+use crate::api::op::Shape;
 use crate::api::read::{SourceFormat, parse_body, parse_query};
 use crate::api::request::{Origin, Uploaded};
 use crate::api::route::{Method, Route};
@@ -48,6 +49,9 @@ pub struct Request {
     /// The state that a read sees, of an adapter that makes one answer of several; otherwise the
     /// newest.
     pub at: Option<ReadPoint>,
+    /// The state in which the caller was identified, until the read has run there once, if nothing is waited
+    /// for before that.
+    pub identified_at: Mutex<Option<ReadPoint>>,
     /// Whether a read that costs more than may run at once is given up (503), instead of waiting for its
     /// turn.
     pub is_light: bool,
@@ -79,6 +83,7 @@ impl Request {
             last_event_id: None,
             origin,
             at: None,
+            identified_at: Mutex::default(),
             is_light: false,
         }
     }
@@ -90,6 +95,22 @@ impl Request {
             _ => form_urlencoded::parse(self.query.as_bytes()).any(|(sent, _)| sent == name),
         };
         self.route.costly || self.route.costly_with.is_some_and(has)
+    }
+
+    /// Whether it is a read that runs as soon as its caller is identified: nothing is waited for in between,
+    /// neither its body, nor a turn, nor what is written before it.
+    pub(super) fn reads_at_once(&self) -> bool {
+        let Route { method, operation, reads_audit_log, .. } = &*self.route;
+        matches!(operation.shape, Shape::One | Shape::List | Shape::Walk)
+            && !method.has_body()
+            && !reads_audit_log
+            && self.at.is_none()
+            && !self.is_costly()
+    }
+
+    /// The state in which the caller was identified, if the read has not run there.
+    pub(super) fn identified_at(&self) -> MutexGuard<'_, Option<ReadPoint>> {
+        self.identified_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

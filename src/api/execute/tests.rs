@@ -14,6 +14,7 @@ use uuid::Uuid;
 mod batches;
 mod following;
 mod kinds;
+mod one_state;
 mod parts;
 mod scopes;
 mod signed;

@@ -355,6 +355,7 @@ mod tests {
     use crate::auth::{Authenticator, BY_ORG, RawCredential, passwords};
     use crate::base::{Kind, MasterKey};
     use crate::resources::testing::{Fixture, args};
+    use crate::store::ACCESS_CHANGED;
 
     fn try_password(fixture: &Fixture, email: &str, password: &str) -> Result<SessionInfo> {
         let (email, password) = (Email::parse(email).unwrap(), password.into());
@@ -472,6 +473,29 @@ mod tests {
         assert!(identity_of(&fixture.store, &second.token).is_ok());
         fixture.pass_secs(SESSION_SECS);
         assert!(identity_of(&fixture.store, &second.token).is_err());
+    }
+
+    #[test]
+    fn a_sign_in_wakes_nobody_who_waits_and_a_sign_out_does() {
+        let fixture = Fixture::new();
+        let ada = with_password(&fixture, &fixture.owner);
+        let sign_in = || try_password(&fixture, &ada.email, PASSWORD).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        // What was committed before the first one was told.
+        let begun = sign_in();
+        let mut waiting = fixture.store.signals().subscribe(ACCESS_CHANGED);
+        let mut is_woken = |millis| {
+            let woken = async {
+                let soon = std::time::Duration::from_millis(millis);
+                tokio::time::timeout(soon, waiting.notified()).await.is_ok()
+            };
+            runtime.block_on(woken)
+        };
+        sign_in();
+        assert!(!is_woken(20));
+        let who = signed_in(&fixture.store, &begun.token);
+        fixture.write_as(&who, sign_out, (), ()).unwrap();
+        assert!(is_woken(5_000));
     }
 
     #[test]

@@ -67,6 +67,10 @@ impl Reader for Meter<'_> {
         self.reader.will_find(entry, record)
     }
 
+    fn will_get(&self, table: &'static str, keys: &[Vec<u8>]) -> Result<()> {
+        self.reader.will_get(table, keys)
+    }
+
     fn access_version(&self) -> Option<u64> {
         self.reader.access_version()
     }

@@ -355,6 +355,12 @@ impl Reader for Recorder<'_> {
         end
     }
 
+    fn will_get(&self, table: &'static str, keys: &[Vec<u8>]) -> Result<()> {
+        let end = self.reader.will_get(table, keys);
+        self.recorded().note_end(&end);
+        end
+    }
+
     fn access_version(&self) -> Option<u64> {
         let version = self.reader.access_version();
         self.recorded().reads.access_version = Some(version);

@@ -55,6 +55,10 @@ impl Reader for Overlay<'_> {
         if is_changed { Ok(()) } else { self.base.will_find(entry, record) }
     }
 
+    fn will_get(&self, table: &'static str, keys: &[Vec<u8>]) -> Result<()> {
+        self.base.will_get(table, keys)
+    }
+
     fn access_version(&self) -> Option<u64> {
         if self.writes.changes_access { None } else { self.base.access_version() }
     }

@@ -61,6 +61,15 @@ pub trait Reader: Send + Sync {
         Ok(())
     }
 
+    /// Says that what is under these keys of a table is read next, as
+    /// [`will_find`](Reader::will_find) does.
+    ///
+    /// # Errors
+    /// As reading it.
+    fn will_get(&self, _table: &'static str, _keys: &[Vec<u8>]) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns the number of the last commit that changed a record which affects access. Conclusions
     /// about access hold while it stays the same. `None`: such records may have changed in this
     /// transaction, so no earlier conclusion holds.

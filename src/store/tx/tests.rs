@@ -1,5 +1,7 @@
 //! Transactions: what they refuse, and that what they refuse leaves nothing behind.
 
+use bincode::{Decode, Encode};
+
 use super::*;
 use crate::store::sample::*;
 
@@ -263,4 +265,44 @@ fn an_attempt_that_fails_gives_back_the_organization_and_the_trace() {
             Ok(())
         })
         .unwrap();
+}
+
+/// A record of access of which a new one takes no right from anybody.
+#[derive(Clone, Encode, Decode)]
+struct Badge {
+    id: u32,
+    floor: u32,
+}
+
+impl Record for Badge {
+    const TABLE: &'static str = "badges";
+    const ORG_SCOPED: bool = false;
+    const AFFECTS_ACCESS: bool = true;
+    const NEW_REVOKES_NOTHING: bool = true;
+    type Key = u32;
+    fn key(&self) -> u32 {
+        self.id
+    }
+}
+
+#[test]
+fn a_new_record_that_revokes_nothing_changes_access_and_wakes_nobody() {
+    const LOW: Badge = Badge { id: 1, floor: 1 };
+    const HIGH: Badge = Badge { id: 1, floor: 9 };
+    let store = store();
+    let wakes = |change: fn(&mut Tx) -> Result<()>| {
+        let changed = store.write_blocking(Id::NIL, move |tx| {
+            change(tx)?;
+            assert!(tx.writes.changes_access);
+            Ok(tx.writes.topics.contains(&ACCESS_CHANGED))
+        });
+        changed.unwrap()
+    };
+    assert!(!wakes(|tx| tx.insert(&LOW)));
+    assert!(wakes(|tx| tx.replace(&LOW, &HIGH)));
+    assert!(wakes(|tx| tx.put(&LOW)));
+    assert!(wakes(|tx| tx.remove(&LOW).and_then(|()| tx.insert(&LOW))));
+    assert!(wakes(|tx| tx.remove(&LOW)));
+    assert!(!wakes(|tx| tx.put(&LOW)));
+    assert!(wakes(|tx| tx.insert(&Badge { id: 2, ..LOW }).and_then(|()| tx.remove(&LOW))));
 }

@@ -167,6 +167,10 @@ mod tests {
         };
         assert_eq!(ReceivedNotification::read(&text, [4; 16]), Some(received));
         assert_eq!(ReceivedNotification::read(&text, OWN), None, "it knows its own");
+        notifications.add(&moved(&slots, &slot), &[]);
+        let text = notifications.next(Duration::ZERO).unwrap().text(OWN);
+        let wakes_nobody = ReceivedNotification::read(&text, [4; 16]).unwrap();
+        assert_eq!(wakes_nobody.topics, Some(vec![]));
         for other in ["", "a b c", "hello", "00 1:2"] {
             assert_eq!(ReceivedNotification::read(other, OWN), None, "{other}");
         }

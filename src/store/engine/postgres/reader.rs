@@ -30,6 +30,9 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 const MAX_KEPT_ROW_BYTES: usize = 64 * 1024;
 const ROW_OVERHEAD_BYTES: usize = 100;
 
+/// Rows of scans are kept up to here: the rest is left to those that are read one by one.
+const MAX_KEPT_WITH_SCANS: usize = MAX_KEPT_BYTES / 2;
+
 /// A transaction that is read through. It begins with the first read.
 pub struct TransactionReader {
     shared: Arc<Shared>,
@@ -89,6 +92,17 @@ impl KeptRows {
         if self.rows.entry(table).or_default().insert(key.to_vec(), value).is_none() {
             self.bytes += bytes;
         }
+    }
+
+    /// Keeps the rows that a scan got: many are then read one by one.
+    fn keep_scanned(&mut self, table: i16, rows: &[Row]) -> Result<()> {
+        for row in rows {
+            if self.bytes >= MAX_KEPT_WITH_SCANS {
+                break;
+            }
+            self.keep(table, column(row, 0)?, Some(column(row, 1)?));
+        }
+        Ok(())
     }
 }
 
@@ -300,6 +314,36 @@ impl Reader for TransactionReader {
         Ok(())
     }
 
+    /// Reads those that are not kept in one round trip, and keeps them.
+    fn will_get(&self, table: &'static str, keys: &[Vec<u8>]) -> Result<()> {
+        let table = self.shared.tables.number(table)?;
+        let mut unknown: Vec<&[u8]> = Vec::new();
+        for key in keys {
+            if self.kept(table, key)?.is_none() {
+                unknown.push(key);
+            }
+        }
+        for part in unknown.chunks(MAX_ROWS) {
+            // All that comes at once could be kept.
+            let most = (MAX_KEPT_BYTES / part.len()).min(MAX_KEPT_ROW_BYTES / 2);
+            let most = i32::try_from(most).map_err(Error::internal)?;
+            // What cannot be kept would be read twice.
+            if !self.state().kept.has_room() {
+                break;
+            }
+            let rows = self.rows(|one| &one.get_all, &[&table, &part, &most])?;
+            let kept = &mut self.state().kept;
+            for row in &rows {
+                let value: Option<&[u8]> = row.try_get(1).map_err(Error::internal)?;
+                let is_absent: bool = row.try_get(2).map_err(Error::internal)?;
+                if is_absent || value.is_some() {
+                    kept.keep(table, column(row, 0)?, value);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn scan(
         &self,
         table: &'static str,
@@ -312,6 +356,7 @@ impl Reader for TransactionReader {
         let mut limit = FIRST_ROWS;
         while to.as_ref().is_none_or(|to| from < *to) {
             let rows = self.part(table, (&from, to.as_deref()), order, limit)?;
+            self.state().kept.keep_scanned(table, &rows)?;
             let mut bytes = 0;
             for row in &rows {
                 let (key, value) = (column(row, 0)?, column(row, 1)?);

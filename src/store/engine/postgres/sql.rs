@@ -61,6 +61,9 @@ pub struct Statements {
     /// An entry of a unique index, and the record under the owner `$4` and the key in it: its value, if that
     /// has no more than `$5` bytes, and whether there is none.
     pub find: Statement,
+    /// What is under each of the keys `$2`: the key, its value, if that has no more than `$3` bytes, and
+    /// whether there is none.
+    pub get_all: Statement,
     pub ascending: Statement,
     pub ascending_to_end: Statement,
     pub descending: Statement,
@@ -98,6 +101,7 @@ impl Statements {
         let (
             get,
             find,
+            get_all,
             ascending,
             ascending_to_end,
             descending,
@@ -115,6 +119,11 @@ impl Statements {
                  record.key IS NULL FROM kv AS entry \
                  LEFT JOIN kv AS record ON record.tbl = $3 AND record.key = $4 || entry.value \
                  WHERE entry.tbl = $1 AND entry.key = $2"
+            ),
+            client.prepare(
+                "SELECT wanted.key, CASE WHEN octet_length(kv.value) <= $3 THEN kv.value END, \
+                 kv.key IS NULL FROM unnest($2::bytea[]) AS wanted (key) \
+                 LEFT JOIN kv ON kv.tbl = $1 AND kv.key = wanted.key"
             ),
             client.prepare(&up),
             client.prepare(&up_to_end),
@@ -139,6 +148,7 @@ impl Statements {
         Ok(Statements {
             get,
             find,
+            get_all,
             ascending,
             ascending_to_end,
             descending,
