@@ -277,6 +277,10 @@ pub(super) fn run(work: impl Future<Output = Result<(), Failure>>) -> Result<(),
     result
 }
 
+/// Said where a server listens on all addresses, and it is not known what others call this machine.
+const NO_NAME: &str =
+    "For other machines: give --public-url with a name of this one that is in the certificate.\n";
+
 /// What is said of where a server listens.
 pub(super) struct Announced<'a> {
     pub(super) addresses: &'a [SocketAddr],
@@ -335,6 +339,9 @@ impl Announced<'_> {
         match self.elsewhere() {
             Some(Elsewhere { url, .. }) if !link.starts_with(&format!("{url}/")) => {
                 format!("From other machines:\n  {url}/setup#{token}\n")
+            }
+            None if self.addresses.iter().any(|address| address.ip().is_unspecified()) => {
+                NO_NAME.into()
             }
             _ => String::new(),
         }

@@ -16,6 +16,8 @@ pub enum Kind {
     Agent,
     /// By its slug.
     Environment,
+    /// By its number, of what has versions.
+    ExactVersion,
     /// By its id.
     Fleet,
     /// By the address: a person, or a service account.
@@ -38,7 +40,7 @@ pub enum Kind {
     Thing,
     /// By its id.
     Tool,
-    /// By its number or a label, of a prompt in a registry.
+    /// By its number or a label, of what has versions.
     Version,
 }
 
@@ -47,7 +49,8 @@ pub enum Kind {
 pub struct Chooser {
     pub name: &'static str,
     pub kind: Kind,
-    /// The fields of the same form that say the registry, and the prompt; empty without.
+    /// The fields of the same form that say the registry, and the prompt; empty without. A version is then
+    /// one of what the page is about.
     pub from: [&'static str; 2],
     /// The team whose agents are chosen from; nil for those of the organization.
     pub team: Id<()>,
@@ -62,6 +65,8 @@ pub struct Wanted<'a> {
     /// As the API names it; empty for all.
     pub registry: &'a str,
     pub prompt: &'a str,
+    /// The type of what a version is of.
+    pub artifact_type: &'a str,
     /// See [`Chooser`].
     pub team: Id<()>,
 }
@@ -82,10 +87,11 @@ pub struct Offer {
 }
 
 impl Kind {
-    const ALL: [Kind; 15] = [
+    const ALL: [Kind; 16] = [
         Kind::Account,
         Kind::Agent,
         Kind::Environment,
+        Kind::ExactVersion,
         Kind::Fleet,
         Kind::Member,
         Kind::Person,
@@ -111,6 +117,7 @@ impl Kind {
             Kind::Account => "account",
             Kind::Agent => "agent",
             Kind::Environment => "environment",
+            Kind::ExactVersion => "exact-version",
             Kind::Fleet => "fleet",
             Kind::Member => "member",
             Kind::Person => "person",
@@ -144,7 +151,7 @@ impl Kind {
             Kind::Account | Kind::Member | Kind::Person => ("", "", ""),
             Kind::Scope | Kind::Subject | Kind::Thing => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),
-            Kind::Version => ("/registries/artifact-versions", "version", ""),
+            Kind::ExactVersion | Kind::Version => ("/registries/artifact-versions", "version", ""),
         }
     }
 }
@@ -158,6 +165,11 @@ impl Chooser {
     /// The fields of the form that say the registry, and the prompt.
     pub const fn from(self, registry: &'static str, prompt: &'static str) -> Self {
         Chooser { from: [registry, prompt], ..self }
+    }
+
+    /// Whether it chooses from the versions of what the page is about.
+    pub fn is_of_page(&self) -> bool {
+        matches!(self.kind, Kind::ExactVersion | Kind::Version) && self.from[0].is_empty()
     }
 
     /// It is chosen from what this team has.

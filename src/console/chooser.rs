@@ -83,11 +83,18 @@ impl Chooser {
         (&text[..at], text[at..].trim())
     }
 
-    async fn offer(&self, visit: &Visit) -> Result<Offer> {
+    /// What fits; `artifact` is what the page is about.
+    async fn offer(&self, visit: &Visit, artifact: &[String; 3]) -> Result<Offer> {
         let (before, text) = self.typed(visit);
         let from = |name: &str| if name.is_empty() { "" } else { entered(visit).get(name).trim() };
-        let [registry, prompt] = self.from.map(from);
-        let mut wanted = Wanted { kind: self.kind, text, registry, prompt, team: self.team };
+        let [registry, prompt, artifact_type] = if self.is_of_page() {
+            artifact.each_ref().map(String::as_str)
+        } else {
+            let [registry, prompt] = self.from.map(from);
+            [registry, prompt, ""]
+        };
+        let (kind, team) = (self.kind, self.team);
+        let mut wanted = Wanted { kind, text, registry, prompt, artifact_type, team };
         let mut found = matches(visit, &wanted).await?;
         if found.is_empty() && !text.is_empty() {
             wanted.text = "";
@@ -121,7 +128,7 @@ impl Frame {
         for chooser in choosers {
             let is_whole = is_missing && self.problems.issues.is_empty();
             if is_whole || !self.problems.at(chooser.name).is_empty() {
-                let offer = chooser.offer(visit).await?;
+                let offer = chooser.offer(visit, &self.artifact).await?;
                 self.offers.extend((!offer.choices.is_empty()).then_some(offer));
             }
         }
@@ -149,6 +156,11 @@ impl Frame {
     pub fn choose_path(&self, chooser: &Chooser) -> String {
         let slug = self.member.as_ref().map_or("", |member| &member.org_slug);
         let path = format!("/o/{slug}/choose?kind={}", chooser.kind.name());
+        if chooser.is_of_page() {
+            let of = ["registry", "prompt", "type"].into_iter().zip(&self.artifact);
+            let of = form_urlencoded::Serializer::new(String::new()).extend_pairs(of).finish();
+            return format!("{path}&{of}");
+        }
         if chooser.team.is_nil() { path } else { format!("{path}&team={}", chooser.team) }
     }
 }
@@ -160,7 +172,7 @@ impl Frame {
 pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     let found = match wanted.kind {
         Kind::Agent if !wanted.team.is_nil() => of_team(visit, wanted).await,
-        Kind::Version => versions(visit, wanted).await,
+        Kind::ExactVersion | Kind::Version => versions(visit, wanted).await,
         Kind::Account => people::choices(visit, wanted.text, Some("service")).await,
         Kind::Member => people::choices(visit, wanted.text, None).await,
         Kind::Person => people::choices(visit, wanted.text, Some("person")).await,
@@ -314,16 +326,17 @@ async fn newest(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     Ok(all.filter(|one| one.value.starts_with(text)).collect())
 }
 
-/// The labels and versions of a prompt that begin so.
+/// The versions of a prompt or promptlet that begin so, after its labels unless a number is wanted.
 async fn versions(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
-    let Wanted { registry, prompt, text, .. } = *wanted;
+    let Wanted { kind, registry, prompt, artifact_type, text, .. } = *wanted;
     if registry.is_empty() || prompt.is_empty() {
         return Ok(Vec::new());
     }
-    let of = [("registryRef", registry), ("promptName", prompt), ("artifactType", "prompt")];
+    let artifact_type = if artifact_type.is_empty() { "prompt" } else { artifact_type };
+    let of = [("registryRef", registry), ("promptName", prompt), ("artifactType", artifact_type)];
     let found: List<Value> = visit.api.get("/registries/artifacts", &of).await?;
     let labels = found.items.first().and_then(|artifact| artifact["labels"].as_object());
-    let labels = labels.into_iter().flatten();
+    let labels = labels.into_iter().flatten().filter(|_| kind == Kind::Version);
     let labels = labels.map(|(label, version)| (label.clone(), field::text_of(version)));
     let mut choices: Vec<_> = labels.map(|(value, label)| Choice { value, label }).collect();
     let query = [&of[..], &[("limit", VERSIONS)]].concat();

@@ -17,6 +17,7 @@ use super::conflict::{self, Edited};
 use super::field::{self, Field, Input};
 use super::flash::Flash;
 use super::frame::{Frame, render};
+use super::problems::Problems;
 use super::reply::Reply;
 use super::visit::Visit;
 use crate::api::Method;
@@ -240,10 +241,7 @@ impl Form {
     pub fn ready(&mut self, mut frame: Frame, visit: &Visit, error: Option<&Error>) -> Frame {
         let is_own = visit.form.get("action") == self.action;
         if is_own {
-            for field in &self.fields {
-                frame = field.paths().fold(frame, |frame, path| frame.rename(path, field.name));
-                frame = frame.label(field.name, field.label);
-            }
+            frame.problems = labelled(frame.problems, &self.fields);
         }
         if self.choosers().next().is_some() {
             frame = frame.choosing();
@@ -315,6 +313,14 @@ impl Form {
             Done::Answer(answered) => answered(visit, &answer),
         }
     }
+}
+
+/// Shows problems at these fields, and says them in their words.
+pub fn labelled(problems: Problems, fields: &[Field]) -> Problems {
+    fields.iter().fold(problems, |problems, field| {
+        let renamed = field.paths().fold(problems, |all, path| all.rename(path, field.name));
+        renamed.label(field.name, field.label)
+    })
 }
 
 /// A path with what an answer has for each `{name}` in it.

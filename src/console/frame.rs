@@ -50,6 +50,8 @@ pub struct Frame {
     pub problems: Problems,
     /// What somebody else has saved meanwhile, if that is what is wrong with it.
     pub conflict: Option<Conflict>,
+    /// What a page of an artifact is about: its registry, its name and its type. Empty on other pages.
+    pub artifact: [String; 3],
     /// What fits in fields that were refused.
     pub offers: Vec<Offer>,
     /// The digest of what the form edits; empty of one that creates something.
@@ -116,6 +118,7 @@ impl Frame {
             key: clock.new_id().to_string(),
             problems: Problems::default(),
             conflict: None,
+            artifact: Default::default(),
             offers: Vec::new(),
             was: String::new(),
             form: visit.form.clone(),

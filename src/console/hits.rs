@@ -1,10 +1,13 @@
 //! What a search finds: where its page is, and how it is listed.
 
+use std::ops::Deref;
+
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::api::segment;
 use super::passage::{Highlight, pieces};
-use super::strict::Nullable;
+use super::strict::{List, Nullable};
 use super::visit::Visit;
 use crate::base::Result;
 
@@ -24,6 +27,7 @@ pub struct Item {
     pub name: String,
     pub key: Nullable<String>,
     pub within: Nullable<String>,
+    status: Nullable<String>,
     version: Nullable<String>,
     snippet: Nullable<String>,
     highlights: Vec<Highlight>,
@@ -31,10 +35,14 @@ pub struct Item {
 
 /// A line of a list of what was found.
 pub struct Hit {
+    /// Its id; of an artifact, which has none, its name.
+    pub id: String,
     pub path: String,
     pub name: String,
     /// What tells it from others of this name.
     pub detail: String,
+    /// That of a task.
+    pub status: Option<String>,
     /// The passage with the words, in pieces; empty if it was found by its name.
     pub passage: Vec<(bool, String)>,
 }
@@ -44,6 +52,13 @@ pub struct Filtered {
     pub hits: Vec<Hit>,
     /// The offset of the next page; `None` on the last one.
     pub next: Option<usize>,
+}
+
+/// A list that is searched by words, and what the words in the query of its page have found of it in its
+/// place.
+pub struct Listed<T: DeserializeOwned> {
+    list: List<T>,
+    pub found: Option<Filtered>,
 }
 
 /// Lists filtered by words have pages of this size.
@@ -81,9 +96,11 @@ impl Item {
     pub fn hit(&self, visit: &Visit) -> Hit {
         let passage = self.snippet.as_deref();
         Hit {
+            id: self.id.clone(),
             path: visit.in_org(&self.path()),
             name: self.name.clone(),
             detail: self.detail(),
+            status: self.status.0.clone(),
             passage: passage.map_or_else(Vec::new, |text| pieces(text, &self.highlights)),
         }
     }
@@ -97,6 +114,50 @@ impl Item {
             (Some(one), None) | (None, Some(one)) => one.into(),
             (None, None) => String::new(),
         }
+    }
+}
+
+impl<T: DeserializeOwned> Deref for Listed<T> {
+    type Target = List<T>;
+    fn deref(&self) -> &List<T> {
+        &self.list
+    }
+}
+
+impl<T: DeserializeOwned> Listed<T> {
+    /// A list without items.
+    pub fn none() -> Self {
+        Listed { list: List::none(), found: None }
+    }
+
+    /// Reads the list at `path` of the API with these parameters and those of [`Visit::walk`] or, with words
+    /// in the query, what they find. `only` are the parameters of the search that select what is in the list.
+    ///
+    /// # Errors
+    /// Those of the routes that are not about the words: for others nothing is found.
+    pub async fn read(
+        visit: &Visit,
+        only: &[(&str, &str)],
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Self> {
+        let found = filtered(visit, only).await?;
+        let list = match found {
+            Some(_) => List::none(),
+            None => visit.api.get(path, &[parameters, visit.walk().as_slice()].concat()).await?,
+        };
+        Ok(Listed { list, found })
+    }
+
+    /// Whether it has nothing, and nothing was looked for.
+    pub fn is_empty(&self) -> bool {
+        self.found.is_none() && self.list.items.is_empty()
+    }
+
+    /// Whether a row or a line is shown.
+    pub fn has_any(&self) -> bool {
+        let has_hits = self.found.as_ref().is_some_and(|found| !found.hits.is_empty());
+        has_hits || !self.list.items.is_empty()
     }
 }
 
@@ -118,12 +179,8 @@ pub fn next(offset: usize, size: usize, has_more: bool) -> Option<usize> {
     Some(offset + size).filter(|next| has_more && *next <= MAX_OFFSET)
 }
 
-/// What the words in the query of a list's page find of what is in the list; `None` without words.
-/// `only` are the parameters of the search that select the list.
-///
-/// # Errors
-/// Those of the route that are not about the words: for others nothing is found.
-pub async fn filtered(visit: &Visit, only: &[(&str, &str)]) -> Result<Option<Filtered>> {
+/// What the words in the query of a page find; `None` without words.
+async fn filtered(visit: &Visit, only: &[(&str, &str)]) -> Result<Option<Filtered>> {
     let Some(words) = visit.query.some("q") else { return Ok(None) };
     let at = offset(visit);
     let (skipped, size) = (at.to_string(), PAGE.to_string());

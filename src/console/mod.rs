@@ -52,6 +52,7 @@ mod problems;
 mod reading;
 mod reply;
 mod roster;
+mod runtimes;
 mod sections;
 mod site;
 mod strict;

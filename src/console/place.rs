@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::base::{Error, Result, Time};
 use crate::console::api::{Api, segment};
 use crate::console::choice::{Chooser, Kind};
 use crate::console::chooser;
 use crate::console::field::Field;
+use crate::console::form;
 use crate::console::frame::Frame;
+use crate::console::problems::Problems;
+use crate::console::reply::Reply;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
+use crate::http::{failed_events, text_events};
 
 /// A registry.
 #[derive(Deserialize)]
@@ -54,7 +59,7 @@ pub const GENERIC: &str = "generic";
 pub struct VersionRow {
     pub version: String,
     pub model: String,
-    pub metadata: serde_json::Map<String, serde_json::Value>,
+    pub metadata: serde_json::Map<String, Value>,
     pub hash: String,
     pub imports: BTreeMap<String, String>,
     pub variables: Vec<String>,
@@ -107,6 +112,8 @@ impl Place {
     /// Adds the pages above its own.
     pub fn above(&self, visit: &Visit, frame: Frame) -> Frame {
         let registry = visit.in_org(&format!("/prompts/{}", segment(&self.registry)));
+        let artifact = [self.registry.clone(), self.name.clone(), self.kind.into()];
+        let frame = Frame { artifact, ..frame };
         frame.crumb("Prompts", visit.in_org("/prompts")).crumb(self.registry.clone(), registry)
     }
 
@@ -150,6 +157,31 @@ const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
 /// Those of the route.
 pub async fn environment(visit: &Visit, label: &'static str) -> Result<Field> {
     chooser::pick(visit, label, ENVIRONMENT, Some("No environment")).await
+}
+
+/// The field for a version of what the page is about: its number, a range or a label.
+pub fn version(name: &'static str, label: &'static str) -> Field {
+    Field::choose(label, Chooser::one(name, Kind::Version))
+}
+
+/// Posts to a route that passes on what a model says, for a script that shows it as it comes. What is
+/// refused is said in the words of the form's fields, which are made then.
+///
+/// # Errors
+/// Those of the routes that the fields are made of.
+pub async fn passed_on(
+    visit: &Visit,
+    path: &str,
+    body: Value,
+    fields: impl Future<Output = Result<Vec<Field>>>,
+) -> Result<Reply> {
+    let error = match visit.api.post_for_text(path, body).await {
+        Ok(events) => return Ok(Reply::events(text_events(events))),
+        Err(error) => error,
+    };
+    // A script makes no page of a refusal.
+    let problems = form::labelled(Problems::of(&error), &fields.await?);
+    Ok(Reply::events(failed_events(error.code(), &problems.told())))
 }
 
 /// The field for a registry.

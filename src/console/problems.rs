@@ -59,12 +59,28 @@ impl Problems {
             if issue.is_whole {
                 return (field, sentence(&issue.message));
             }
-            let label = self.labels.iter().find(|(name, _)| *name == field);
-            let label = label.map_or_else(|| words(field), |(_, label)| label.clone());
+            let label = self.label_of(field).map_or_else(|| words(field), String::from);
             let colon = if self.inner(&issue.path).is_some() { ":" } else { "" };
             (field, sentence(&format!("{label}{colon} {}", self.said(issue))))
         });
         all.collect()
+    }
+
+    /// All of it in one text, for where no field is beside it.
+    pub fn told(&self) -> String {
+        if self.issues.is_empty() {
+            return self.summary.clone();
+        }
+        let told = |(issue, (field, said)): (&FieldProblem, (&str, String))| {
+            let label = self.label_of(field).filter(|_| issue.is_whole);
+            label.map_or(said, |label| sentence(&format!("{label}: {}", issue.message)))
+        };
+        self.issues.iter().zip(self.sentences()).map(told).collect::<Vec<_>>().join(" ")
+    }
+
+    fn label_of(&self, field: &str) -> Option<&str> {
+        let found = self.labels.iter().find(|(name, _)| name == field);
+        found.map(|(_, label)| label.as_str())
     }
 
     /// Calls the form's field `name` by its label.
@@ -159,14 +175,6 @@ pub fn sentence(message: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
-/// A refusal as one sentence, its problems included.
-pub fn told(error: &Error) -> String {
-    let problems =
-        error.issues().iter().map(|issue| format!("{} {}", words(&issue.path), issue.message));
-    let problems: Vec<_> = problems.collect();
-    sentence(&if problems.is_empty() { error.message().into() } else { problems.join("; ") })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,8 +228,21 @@ mod tests {
         assert_eq!(of("variables"), ["must be a string", "Variables must be a string."]);
         let inner = ["\"X\" must be a string", "Variables: \"X\" must be a string."];
         assert_eq!(of("variables.X"), inner);
-        let refused = Error::invalid(vec![Issue::new("promptName", "must not be empty")]);
-        assert_eq!(told(&refused), "Prompt name must not be empty.");
+    }
+
+    #[test]
+    fn what_is_told_without_a_form_says_of_which_field_it_is() {
+        let told = |error: &Error| {
+            let problems = Problems::of(error).rename("left.version", "left");
+            problems.label("left", "Compare").label("most", "At most").told()
+        };
+        let issues =
+            vec![Issue::new("most", "must be a number"), Issue::new("promptName", "is short")];
+        let both = "At most must be a number. Prompt name is short.";
+        assert_eq!(told(&Error::invalid(issues)), both);
+        let missing = Error::no_such("version").at("left.version");
+        assert_eq!(told(&missing), "Compare: there is no such version.");
+        assert_eq!(told(&Error::conflict("taken", "it exists already")), "It exists already.");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::api::{Api, segment};
 use super::choice::{Chooser, Kind};
@@ -13,7 +14,7 @@ use super::texts;
 use super::visit::Visit;
 use crate::api::Method;
 use crate::auth::Role;
-use crate::base::{Result, Time};
+use crate::base::{Email, Error, Id, Result, Time};
 
 /// The pages of settings beside each other: label, path, and the route that a visitor must be allowed
 /// to call.
@@ -93,6 +94,47 @@ pub async fn members(api: &Api) -> Result<Vec<Member>> {
 /// 404 if there is none with this id; those of the route.
 pub async fn member(api: &Api, id: &str) -> Result<Member> {
     api.get(&format!("/organizations/members/{}", segment(id)), &[]).await
+}
+
+/// The field by which a list is filtered by one of these members; its name is the parameter of the route.
+pub fn filter(visit: &Visit, label: &'static str, chooser: Chooser, members: &[Member]) -> Field {
+    let all = members.iter().map(|one| (one.user_id.clone(), one.name.clone())).collect();
+    between(label, chooser, Some("Anyone"), all).preset(visit.query.get(chooser.name))
+}
+
+/// The id of the member for whom such a filter asks, by it or by their address.
+///
+/// # Errors
+/// 400 if there is no such member; those of the route.
+pub async fn asked(visit: &Visit, chooser: Chooser) -> Result<Option<String>> {
+    let Some(asked) = visit.query.some(chooser.name) else { return Ok(None) };
+    if !Id::<()>::parse(asked).is_nil() {
+        return Ok(Some(asked.into()));
+    }
+    let found: List<Member> = match Email::parse(asked) {
+        Ok(_) => visit.api.get("/organizations/members", &[("email", asked)]).await?,
+        Err(_) => List::none(),
+    };
+    let id = found.items.into_iter().next().map(|one| one.user_id);
+    id.map(Some).ok_or_else(|| Error::invalid_at(chooser.name, "must be the address of a member"))
+}
+
+/// Reads a list with such a filter, and what is wrong with what was asked.
+///
+/// # Errors
+/// Those of the routes that are not about that.
+pub async fn filtered<T: DeserializeOwned>(
+    visit: &Visit,
+    chooser: Chooser,
+    path: &str,
+) -> Result<(List<T>, Option<Error>)> {
+    let who = match asked(visit, chooser).await {
+        Ok(who) => who,
+        Err(error) => return Ok((List::none(), visit.failed(error)?)),
+    };
+    let mut query = visit.walk();
+    query.extend(who.as_deref().map(|id| (chooser.name, id)));
+    Ok((visit.api.get(path, &query).await?, None))
 }
 
 /// The name of a member.

@@ -1,7 +1,10 @@
 //! Tags in lists: what they are filtered by, and as links.
 
-use crate::base::Tag;
+use serde::de::DeserializeOwned;
+
+use crate::base::{Result, Tag};
 use crate::console::field::{Field, words};
+use crate::console::hits::Listed;
 use crate::console::visit::Visit;
 
 /// The field of a form for the tags of what it is about.
@@ -30,13 +33,27 @@ impl TagFilter {
     }
 
     /// Whether anything can have these tags: the API refuses others.
-    pub fn can_be(&self) -> bool {
+    fn can_be(&self) -> bool {
         self.tags.len() <= MAX && self.tags.iter().all(|tag| Tag::parse(&**tag).is_ok())
     }
 
-    /// The parameters of the API.
-    pub fn query(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.tags.iter().map(|tag| ("tag", tag.as_str()))
+    /// Reads what has these tags of the list at `path`: see [`Listed::read`].
+    ///
+    /// # Errors
+    /// Those of the routes.
+    pub async fn listed<T: DeserializeOwned>(
+        &self,
+        visit: &Visit,
+        only: &[(&str, &str)],
+        path: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Listed<T>> {
+        if !self.can_be() {
+            return Ok(Listed::none());
+        }
+        let tags = self.tags.iter().map(|tag| ("tag", tag.as_str()));
+        let parameters: Vec<_> = parameters.iter().copied().chain(tags).collect();
+        Listed::read(visit, only, path, &parameters).await
     }
 
     /// The filter as it is in the query of a page.

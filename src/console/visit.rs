@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::api::{Api, SESSION};
 use super::cookies::Jar;
@@ -11,13 +10,13 @@ use super::fields::Fields;
 use super::first_visit::FirstVisit;
 use super::flash::Flash;
 use super::multipart::SentFile;
-use super::problems::{is_about_the_form, told};
+use super::problems::is_about_the_form;
 use super::reply::Reply;
 use super::strict::Nullable;
 use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Kind, Result, Time};
-use crate::http::{Asker, SentBytes, failed_events, text_events};
+use crate::http::{Asker, SentBytes};
 
 /// A request to a page.
 pub struct Visit {
@@ -199,15 +198,6 @@ impl Visit {
         if let Some(asker) = &self.asker {
             asker.wait();
         }
-    }
-
-    /// Posts to a route that passes on what other servers say, for a script that shows it as it comes.
-    pub async fn passed_on(&self, path: &str, body: Value) -> Reply {
-        Reply::events(match self.api.post_for_text(path, body).await {
-            Ok(events) => text_events(events),
-            // A script makes no page of a refusal.
-            Err(error) => failed_events(error.code(), &told(&error)),
-        })
     }
 
     /// A parameter of the path.

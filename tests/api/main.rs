@@ -63,6 +63,7 @@ mod notifications;
 mod oidc_provider;
 mod order;
 mod password_resets;
+mod passing;
 mod people;
 mod protected_labels;
 mod providers;

@@ -56,3 +56,23 @@ fn parameters_of_a_search_are_bounded() {
         assert_eq!(refused.status, 400, "{query}");
     }
 }
+
+#[test]
+fn a_task_that_is_found_has_its_status_and_nothing_else_has_one() {
+    let acme = Fixture::new();
+    agents(&acme, 1);
+    let team = acme.owner.post("/teams", json!({"slug": "bot-team", "name": "Bots"})).id();
+    let tasks = format!("/teams/{team}/tasks");
+    let task = acme.member.post(&tasks, json!({"title": "Bot to mend"})).id();
+    let status = || {
+        let found = acme.member.get("/search?q=bot").items().into_iter();
+        found.map(|item| (item["kind"].clone(), item["status"].clone())).collect::<Vec<_>>()
+    };
+    let found = |of_task: &str| {
+        let null = json!(null);
+        vec![(json!("agent"), null.clone()), (json!("team"), null), (json!("task"), json!(of_task))]
+    };
+    assert_eq!(status(), found("open"));
+    acme.member.patch(&format!("{tasks}/{task}"), json!({"status": "done"})).ok();
+    assert_eq!(status(), found("done"));
+}

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::client::{Caller, Connection, eventually, first_limited, raw};
 use crate::process::{Place, Serving, command};
+use crate::tls::Files;
 
 #[test]
 fn a_new_directory_is_set_up_once_by_the_printed_link() {
@@ -107,6 +108,13 @@ fn the_setup_link_is_for_other_machines_only_over_tls() {
     let wanted = if is_told { 2 } else { 1 };
     assert_eq!(links.len(), wanted, "{secured:?}");
     assert_eq!(links.first(), links.last(), "{secured:?}");
+    let files = Files::new();
+    let flags = files.flags();
+    // The first name of its certificate is of this machine alone.
+    let local = printed_of_all_addresses(&flags.each_ref().map(String::as_str)).join("\n");
+    for (said, is_told) in [(secured.join("\n"), is_told), (local, false)] {
+        assert_eq!(said.ends_with("that is in the certificate."), !is_told, "{said}");
+    }
 }
 
 #[test]

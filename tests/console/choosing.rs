@@ -87,7 +87,7 @@ fn lines(page: &Page) -> Vec<String> {
 }
 
 /// What can be picked for a field of a form without scripts: values, and what is read.
-fn picks(page: &Page, name: &str) -> Vec<(String, String)> {
+pub fn picks(page: &Page, name: &str) -> Vec<(String, String)> {
     let (mut found, mut is_it) = (Vec::new(), false);
     for tag in tags(&page.text) {
         match tag.name.as_str() {
@@ -103,7 +103,7 @@ fn picks(page: &Page, name: &str) -> Vec<(String, String)> {
 
 /// The value that is picked where this is read.
 #[track_caller]
-fn pick(page: &Page, name: &str, read: &str) -> String {
+pub fn pick(page: &Page, name: &str, read: &str) -> String {
     let all = picks(page, name);
     let found = all.iter().find(|(_, text)| text.starts_with(read));
     found.unwrap_or_else(|| panic!("no {read} for {name} in {all:?}: {}", page.words())).0.clone()

@@ -39,6 +39,48 @@ fn a_deployment_is_denied_another_cancelled_and_a_third_approved() {
 }
 
 #[test]
+fn a_viewer_who_is_asked_reads_why_she_cannot_decide_and_can_as_a_member() {
+    let server = Running::new();
+    server.add("vera", "viewer");
+    let api = server.ada();
+    let members = api.get("/organizations/members").items();
+    let found = members.iter().find(|member| member["email"] == "vera@acme.test").unwrap();
+    let id = found["userId"].as_str().unwrap();
+    let member = format!("/organizations/members/{id}");
+    api.patch(&member, json!({"emailVerified": true})).ok();
+    server.deployable(&["scribe"], json!({"approverIds": [id]}));
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": [id]}});
+    api.put("/registries/main/protected-labels/production", protection).ok();
+    let job = json!({"agentIds": ["scribe"], "promptName": "notes", "version": "*",
+        "environment": "production", "provider": "p"});
+    let job = api.post("/agents/deployments", job).id();
+    let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
+        "version": "1.0.0"});
+    let moved = api.patch("/registries/artifacts/labels", label).ok();
+    let change = moved["pendingChange"]["id"].as_str().unwrap();
+    let vera = server.signed_in("vera@acme.test");
+    let pages =
+        [format!("/o/acme/deployments/jobs/{job}"), format!("/o/acme/label-changes/{change}")];
+    let own = format!("/o/acme/settings/members/{id}");
+    for path in &pages {
+        let page = vera.get(path);
+        page.shows("You cannot decide yet").shows("you are a viewer");
+        page.hides("This waits for your decision");
+        assert!(page.links().contains(&own), "{path}: {:?}", page.links());
+    }
+    assert_eq!(vera.get(&own).status, 200);
+    let asked = api.get(&format!("/agents/deployments/{job}/approvals")).items().remove(0);
+    assert_eq!(
+        (&asked["decision"], &asked["user"]["canDecide"]),
+        (&json!("pending"), &json!(false))
+    );
+    api.patch(&member, json!({"role": "member"})).ok();
+    for path in &pages {
+        vera.get(path).shows("This waits for your decision").hides("You cannot decide yet");
+    }
+}
+
+#[test]
 fn a_move_of_a_label_is_denied_and_another_cancelled() {
     let server = server();
     let (ada, api) = (server.signed_in("ada@acme.test"), server.ada());

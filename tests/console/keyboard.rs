@@ -77,6 +77,14 @@ fn j_and_k_walk_through_a_list_and_keys_are_switched_off() {
         browser.keys(key);
         assert_eq!(focused(&browser), row(at), "{key}");
     }
+    // So do they through what a search in the list has found, "two" and "three".
+    browser.open(&format!("{list}?q=t"));
+    for (key, at) in [("j", 0), ("j", 1), ("k", 0)] {
+        browser.keys(key);
+        let found = "return [...document.querySelectorAll('.hits a')].map((a) => a.textContent)";
+        assert_eq!(focused(&browser), browser.run(found)[at].as_str().unwrap(), "{key}");
+    }
+    browser.open(&list);
     // What is typed in a field is text.
     browser.keys("/");
     assert_eq!(browser.run("return document.activeElement.matches('[data-find]')"), true);

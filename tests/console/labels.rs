@@ -67,6 +67,15 @@ fn what_is_wrong_with_a_form_is_said_in_the_words_beside_its_fields() {
     let deploy = "/o/acme/deployments/new";
     let form = ada.get(&format!("{deploy}?agent=scribe"));
     says_labels(&ada.send(&form, deploy, &[("action", "preview")]), &["agentVariables.WHO"]);
+    let provider = json!({"name": "Ours", "provider": "custom", "baseUrl": "https://models.test",
+        "config": {"model": "small"}});
+    server.ada().post("/llm-providers", provider).ok();
+    for (page, field, wrong) in
+        [("try", "source", "{{ import \"none\" }}"), ("compare-inputs", "maxCostUsd", "little")]
+    {
+        let path = format!("/o/acme/prompts/main/notes/{page}");
+        says_labels(&ada.send(&ada.get(&path), &path, &[(field, wrong)]), &[field]);
+    }
 }
 
 #[test]

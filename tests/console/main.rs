@@ -6,6 +6,7 @@
 mod client;
 mod accessibility;
 mod acting;
+mod again;
 mod agents;
 mod asking_again;
 mod audit;
@@ -24,6 +25,7 @@ mod completing;
 mod day;
 mod deciding;
 mod filled;
+mod filters;
 mod finding;
 mod first_hour;
 mod first_steps;
@@ -39,6 +41,7 @@ mod lists;
 mod live;
 mod mail_server;
 mod mending;
+mod naming;
 #[allow(dead_code)] // A part of it is enough here.
 #[path = "../tools/optional.rs"]
 mod optional;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::client::Caller;
 use crate::client::second_factor::code_of;
 use crate::server::{PASSWORD, Running};
-use crate::visitor::{Page, Visitor};
+use crate::visitor::{Page, Visitor, press};
 
 const PATH: &str = "/account/second-factor";
 
@@ -17,7 +17,7 @@ fn between<'p>(page: &'p Page, begin: &str, end: &str) -> Vec<&'p str> {
 
 /// Sends a form of a page with its button.
 #[track_caller]
-fn press(visitor: &Visitor, page: &Page, action: &str, fields: &[(&str, &str)]) -> Page {
+fn act(visitor: &Visitor, page: &Page, action: &str, fields: &[(&str, &str)]) -> Page {
     visitor.send(page, PATH, &[&[("action", action)][..], fields].concat())
 }
 
@@ -44,11 +44,11 @@ fn is_on(api: &Caller, email: &str) -> bool {
 fn turn_on(visitor: &Visitor) -> (String, Vec<String>) {
     let page = visitor.get("/account");
     assert!(page.links().contains(&PATH.to_string()));
-    let begun = press(visitor, &visitor.get(PATH), "begin", &[("password", PASSWORD)]);
+    let begun = act(visitor, &visitor.get(PATH), "begin", &[("password", PASSWORD)]);
     begun.shows("type the key into it");
     let secret = secret_on(&begun);
     let code = code_of(&secret, 0);
-    let on = press(visitor, &begun, "confirm", &[("code", &*code)]);
+    let on = act(visitor, &begun, "confirm", &[("code", &*code)]);
     on.shows("They are not shown again.");
     let codes = between(&on, "<li><code>", "</code>");
     assert_eq!(codes.len(), 10, "{codes:?}");
@@ -82,7 +82,7 @@ fn a_person_turns_it_on_signs_in_with_it_and_turns_it_off() {
 
     let page = ada.get(PATH);
     page.shows("10 of 10");
-    let off = press(&ada, &page, "off", &[("password", PASSWORD), ("code", &*codes[0])]);
+    let off = act(&ada, &page, "off", &[("password", PASSWORD), ("code", &*codes[0])]);
     assert_eq!(off.location(), "/account");
     ada.get("/account").shows("Your second factor is off.");
     assert!(!is_on(&api, "ada@acme.test"));
@@ -93,20 +93,20 @@ fn a_person_turns_it_on_signs_in_with_it_and_turns_it_off() {
 fn a_wrong_password_and_a_wrong_code_turn_nothing_on_and_the_key_stays_on_the_page() {
     let server = Running::new();
     let (ada, api) = (server.signed_in("ada@acme.test"), with_key(&server));
-    let wrong = press(&ada, &ada.get(PATH), "begin", &[("password", "wrong horse battery")]);
+    let wrong = act(&ada, &ada.get(PATH), "begin", &[("password", "wrong horse battery")]);
     assert_eq!(wrong.status, 403);
     wrong.shows("The password is wrong");
-    let begun = press(&ada, &wrong, "begin", &[("password", PASSWORD)]);
+    let begun = act(&ada, &wrong, "begin", &[("password", PASSWORD)]);
     let secret = secret_on(&begun);
     assert!(begun.text.contains("aria-label=\"QR code of the key below\""));
-    let wrong = press(&ada, &begun, "confirm", &[("code", "000000")]);
+    let wrong = act(&ada, &begun, "confirm", &[("code", "000000")]);
     assert_eq!(wrong.status, 403);
     wrong.shows("The code is wrong").shows(&secret);
-    let other = press(&ada, &wrong, "confirm", &[("code", "1"), ("uri", "javascript:alert(1)")]);
+    let other = act(&ada, &wrong, "confirm", &[("code", "1"), ("uri", "javascript:alert(1)")]);
     assert!(!other.text.contains("javascript:"), "{}", other.text);
     assert!(!is_on(&api, "ada@acme.test"));
     let code = code_of(&secret, 0);
-    press(&ada, &wrong, "confirm", &[("code", &*code)]).shows("They are not shown again.");
+    act(&ada, &wrong, "confirm", &[("code", &*code)]).shows("They are not shown again.");
     assert!(is_on(&api, "ada@acme.test"));
 }
 
@@ -140,13 +140,13 @@ fn an_owner_requires_one_and_an_admin_resets_one() {
     let api = with_key(&server);
     let members = "/o/acme/settings/members";
     let page = ada.get(members);
-    let refused = ada.send(&page, members, &[("action", "require")]);
+    let refused = press(&ada, &page, ("action", "require"), &[]);
     assert_eq!(refused.status, 409);
     refused.shows("Turn your own second factor on first");
     turn_on(&ada);
-    let done = ada.send(&ada.get(members), members, &[("action", "require")]);
-    assert_eq!(done.location(), members);
-    ada.get(members).shows("No longer require it");
+    let done = press(&ada, &ada.get(members), ("action", "require"), &[]);
+    assert_eq!(done.path, members);
+    done.shows("No longer require it");
 
     let shut = ben.get("/o/acme/prompts");
     assert_eq!(shut.status, 403);
@@ -183,7 +183,7 @@ fn an_owner_sees_whom_a_required_second_factor_would_keep_out() {
     turn_on(&ada);
     let page = ada.open(members);
     page.shows("until they set one up: ben.");
-    let required = ada.send(&page, members, &[("action", "require")]);
-    assert_eq!(required.location(), members);
+    let required = press(&ada, &page, ("action", "require"), &[]);
+    assert_eq!(required.path, members);
     ada.open(members).hides("until they set one up:");
 }

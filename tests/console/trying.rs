@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::journeys::{sign_in, with_and_without_scripts};
 use crate::receiver::{Receiver, json_response};
-use crate::server::Running;
+use crate::server::{PASSWORD, Running};
 
 const TRY: &str = "/o/acme/prompts/main/hello/try";
 
@@ -171,7 +171,7 @@ fn a_person_tries_a_prompt_and_changes_what_she_says() {
         // What is refused says why, with scripts, too; what was entered is still there.
         browser.fill("#f-source", "{{ import \"none\" }}");
         browser.click("main button.primary");
-        browser.shows(if scripts { "The prompt" } else { "Check what you entered" });
+        browser.shows("A text that is not saved does not compile");
         assert!(model.is_idle());
         assert_eq!(browser.value("#f-message"), "Go", "what was entered is still there");
         browser.fill("#f-source", "Praise Ada.");
@@ -182,6 +182,33 @@ fn a_person_tries_a_prompt_and_changes_what_she_says() {
             (&second[0]["content"], &second[1]["content"]),
             (&json!("Praise Ada."), &json!("Go"))
         );
+    });
+}
+
+#[test]
+fn a_session_that_ends_on_the_page_asks_no_model_and_loses_nothing_that_was_entered() {
+    with_and_without_scripts(|driver, scripts| {
+        let model = streaming(&["Good ", "morning"]);
+        let server = server(&model);
+        let browser = driver.browser(1280, 800, scripts);
+        sign_in(&browser, &server, "ada@acme.test");
+        browser.open(&format!("http://{}{TRY}?version=1.0.0", server.address));
+        browser.fill("#v-NAME", "Ada");
+        browser.fill("#f-message", "Go");
+        // All but that of this call.
+        server.ada().delete("/auth/sessions").ok();
+        browser.click("main button.primary");
+        browser.shows("Your session is over.");
+        browser.fill("#f-email", "ada@acme.test");
+        browser.fill("#f-password", PASSWORD);
+        browser.click("main button.primary");
+        browser.shows("was not sent yet");
+        let entered = ["#f-version", "#v-NAME", "#f-message"].map(|field| browser.value(field));
+        assert_eq!(entered, ["1.0.0", "Ada", "Go"]);
+        assert!(model.is_idle(), "nothing is sent by itself");
+        browser.click("main button.primary");
+        browser.shows("Good morning");
+        assert_eq!(model.next().json()["messages"][0]["content"], "Greet Ada.");
     });
 }
 

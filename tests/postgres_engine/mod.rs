@@ -1,8 +1,10 @@
 //! What a transaction has read once, and at once, is what single reads find, and is validated as they are.
 
 mod audit;
+mod crowded;
 mod deadline;
 mod groups;
+mod lanes;
 mod replaced;
 mod settings;
 

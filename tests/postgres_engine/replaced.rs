@@ -87,7 +87,8 @@ impl Way {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, before: impl Fn(&[u8])) {
+/// Forwards what is sent one way, until that ends.
+pub fn forward(mut from: TcpStream, mut to: TcpStream, before: impl Fn(&[u8])) {
     let mut bytes = [0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
         before(&bytes[..read]);

@@ -56,7 +56,7 @@ fn while_the_database_does_not_answer_probes_are_answered_soon() {
 fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
     let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
     let place = over(&server.url(), KEY);
-    let mut serving = Serving::start(&place, &[]);
+    let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
     serving.expect_errors(DATABASE_AWAY);
     let acme = serving.caller(&set_up(&serving));
     acme.post("/agents", json!({"stableKey": "ann", "name": "Ann"})).ok();
@@ -86,6 +86,11 @@ fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
     let waiting: u32 = server.sql(waiting).parse().unwrap();
     assert!(waiting < 20, "{waiting} connections wait");
     acme.get("/tools").ok();
+    // It is measured every ten seconds.
+    eventually("the state of the server says so", || {
+        let state = acme.get("/system").ok();
+        (state["storage"]["writesRefused"] == true).then_some(())
+    });
     server.sql("ALTER SYSTEM RESET synchronous_standby_names");
     server.sql("SELECT pg_reload_conf()");
     // Others see it once the database server has ended its wait.

@@ -43,14 +43,19 @@ impl Proxy {
         let program = installed("LITELLM", "a proxy of models", &ENVIRONMENT)?;
         let place = tempfile::tempdir().unwrap();
         let config = place.path().join("config.yaml");
+        let port = free_port();
+        let mock = json!({"model": "openai/mock", "api_key": "none",
+            "mock_response": "Good morning, Ada."});
+        // Its own model, which it asks as it would one elsewhere: what is made up is no stream of each format.
+        let through = json!({"model": "openai/mock", "api_key": KEY,
+            "api_base": format!("http://127.0.0.1:{port}/v1")});
         let text = json!({
-            "model_list": [{"model_name": "mock", "litellm_params": {"model": "openai/mock",
-                "api_key": "none", "mock_response": "Good morning, Ada."}}],
+            "model_list": [{"model_name": "mock", "litellm_params": mock},
+                {"model_name": "through", "litellm_params": through}],
             "general_settings": {"master_key": KEY},
         });
         // JSON is YAML.
         std::fs::write(&config, text.to_string()).unwrap();
-        let port = free_port();
         let process = Command::new(program.join("bin/litellm"))
             .arg("--config")
             .arg(&config)
@@ -73,11 +78,41 @@ impl Proxy {
     }
 }
 
-/// A connection to the proxy with this key; its id.
-fn connected(owner: &Caller, port: u16, key: &str) -> String {
-    let body = json!({"name": "Proxy", "provider": "custom", "apiKey": key,
-        "baseUrl": format!("http://127.0.0.1:{port}/v1"), "config": {"model": "mock"}});
+/// A connection to a model of the proxy, in the format of a kind of provider, with this key; its id.
+fn connected(owner: &Caller, port: u16, (kind, model): (&str, &str), key: &str) -> String {
+    let body = json!({"name": "Proxy", "provider": kind, "apiKey": key,
+        "baseUrl": format!("http://127.0.0.1:{port}/v1"), "config": {"model": model}});
     owner.post("/llm-providers", body).id()
+}
+
+/// Fails unless a model has answered as it should, and says what that took.
+#[track_caller]
+fn has_answered(said: &Value) {
+    assert_eq!(said["text"], "Good morning, Ada.", "{said}");
+    for tokens in ["inputTokens", "outputTokens"] {
+        assert!(said[tokens].as_u64().is_some_and(|tokens| tokens > 0), "{said}");
+    }
+}
+
+/// Tries a prompt and reads the answer as it comes; returns what is said at its end.
+#[track_caller]
+fn streamed(acme: &Acme, body: &Value) -> Value {
+    let mut stream = Connection::open(acme.serving.address).unwrap();
+    let ask = acme.owner.ask("POST", "/prompts/hello/try").with("Accept", "text/event-stream");
+    stream.write(&ask.json(body).to_bytes()).unwrap();
+    assert_eq!(stream.head().unwrap().0, 200);
+    let mut all = String::new();
+    while !all.contains("event: done") {
+        all += &stream.chunk().unwrap();
+    }
+    let data =
+        |line: &str| -> Option<Value> { serde_json::from_str(line.strip_prefix("data: ")?).ok() };
+    let mut parts: Vec<Value> = all.lines().filter_map(data).collect();
+    let last = parts.pop().unwrap();
+    assert!(parts.len() > 1, "it comes in parts: {all}");
+    let text: String = parts.iter().map(|part| part["text"].as_str().unwrap()).collect();
+    assert_eq!(json!(text), last["text"]);
+    last
 }
 
 #[test]
@@ -86,33 +121,21 @@ fn a_prompt_is_tried_on_a_proxy_of_models() {
     let acme = Acme::start(&["--allow-private-network", "127.0.0.0/8"]);
     let owner = &acme.owner;
     owner.post("/registries", json!({"slug": "main", "name": "Main"})).ok();
-    let provider = connected(owner, proxy.port, KEY);
+    let provider = connected(owner, proxy.port, ("custom", "mock"), KEY);
     let body = json!({"registryRef": "acme/main", "source": "Greet {{NAME}}.", "message": "Go",
         "variables": {"NAME": "Ada"}, "llmProviderId": provider, "orgSlug": "acme"});
     let tried = owner.post("/prompts/hello/try", body.clone()).ok();
-    let shown = pick(&tried, "text model stopReason missing");
-    assert_eq!(shown, json!(["Good morning, Ada.", "mock", "stop", []]));
-    assert!(tried["inputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{tried}");
-    assert!(tried["outputTokens"].as_u64().is_some_and(|tokens| tokens > 0), "{tried}");
+    has_answered(&tried);
+    assert_eq!(pick(&tried, "model stopReason missing"), json!(["mock", "stop", []]));
+    assert_eq!(streamed(&acme, &body)["text"], "Good morning, Ada.");
 
-    let mut stream = Connection::open(acme.serving.address).unwrap();
-    let ask = owner.ask("POST", "/prompts/hello/try").with("Accept", "text/event-stream");
-    stream.write(&ask.json(&body).to_bytes()).unwrap();
-    assert_eq!(stream.head().unwrap().0, 200);
-    let mut all = String::new();
-    while !all.contains("event: done") {
-        all += &stream.chunk().unwrap();
-    }
-    let data =
-        |line: &str| -> Option<Value> { serde_json::from_str(line.strip_prefix("data: ")?).ok() };
-    let parts: Vec<Value> = all.lines().filter_map(data).collect();
-    let (last, parts) = parts.split_last().unwrap();
-    assert!(parts.len() > 1, "it comes in parts: {all}");
-    let text: String = parts.iter().map(|part| part["text"].as_str().unwrap()).collect();
-    assert_eq!(
-        (text.as_str(), &last["text"]),
-        ("Good morning, Ada.", &json!("Good morning, Ada."))
-    );
+    // The same proxy speaks as Anthropic does.
+    let mut other = body.clone();
+    other["llmProviderId"] = json!(connected(owner, proxy.port, ("anthropic", "through"), KEY));
+    let tried = owner.post("/prompts/hello/try", other.clone()).ok();
+    has_answered(&tried);
+    assert_eq!(pick(&tried, "stopReason missing"), json!(["end_turn", []]));
+    has_answered(&streamed(&acme, &other));
 
     let input = json!({"registryRef": "acme/main", "name": "first", "variables": {"NAME": "Ada"},
         "expect": {"contains": ["Ada"]}, "orgSlug": "acme"});
@@ -124,8 +147,11 @@ fn a_prompt_is_tried_on_a_proxy_of_models() {
     assert_eq!(compared["inputs"][0]["left"]["text"], "Good morning, Ada.");
 
     let mut refused = body;
-    refused["llmProviderId"] = json!(connected(owner, proxy.port, "sk-wrong-0123456789"));
-    let refused = owner.post("/prompts/hello/try", refused);
-    refused.refused(502, "llm_provider_failed");
-    assert!(!refused.text().contains("0123456789"), "{}", refused.text());
+    for kind in ["custom", "anthropic"] {
+        let wrong = connected(owner, proxy.port, (kind, "mock"), "sk-wrong-0123456789");
+        refused["llmProviderId"] = json!(wrong);
+        let reply = owner.post("/prompts/hello/try", refused.clone());
+        reply.refused(502, "llm_provider_failed");
+        assert!(!reply.text().contains("0123456789"), "{}", reply.text());
+    }
 }

@@ -26,7 +26,7 @@ function sections() {
 }
 
 function walk(step) {
-  const rows = [...document.querySelectorAll("[data-rows] tbody tr")];
+  const rows = [...document.querySelectorAll("[data-rows] tbody tr, .hits li")];
   if (rows.length === 0) return;
   const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = rows[Math.min(Math.max(at + step, 0), rows.length - 1)];

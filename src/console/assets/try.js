@@ -1,5 +1,4 @@
-// Shows what models answer as it comes: the text of one, or the rows of a comparison. What is no stream is a
-// page, which is shown: what it says has been asked, and is not asked again.
+// Shows what models answer as it comes: the text of one, or the rows of a comparison.
 let form, answer, stop, button;
 let asking = null;
 
@@ -160,9 +159,11 @@ async function read(response) {
   if (!isOver) problem("The connection broke off.");
 }
 
-// What is no stream: to sign in, for example; nothing was asked.
+// What is no stream: nothing was asked. A page to sign in, or to check what another session entered, is come to
+// by sending the form as without a script, with what is in it.
 function show(response) {
   if (response.redirected) return location.assign(response.url);
+  if (response.status === 401 || response.ok) return form.submit();
   answer.replaceChildren();
   problem(`The server refuses it (status ${response.status}).`);
 }

@@ -20,6 +20,7 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
+use crate::console::runtimes;
 use crate::console::strict::List;
 use crate::console::tags;
 use crate::console::visit::Visit;
@@ -89,7 +90,7 @@ async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
             .optional()
             .hint("A version, a range such as ^1, or a label."),
         Field::text("draft.model", "Model").optional(),
-        Field::text("draft.provider", "Provider").optional(),
+        Field::suggest("draft.provider", "Provider", runtimes::providers(visit).await?).optional(),
         Field::special(),
     ];
     // Those that cannot be ticked are looked for.

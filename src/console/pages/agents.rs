@@ -10,7 +10,7 @@ use crate::base::{Result, Time};
 use crate::console::api::Api;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
-use crate::console::hits::{self, Filtered};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::paused::Pause;
 use crate::console::reply::Reply;
@@ -40,9 +40,7 @@ const FILTERS: [(&str, &str); 6] = [
 struct Agents {
     frame: Frame,
     base: String,
-    agents: List<Agent>,
-    /// What the words of the query have found in place of them.
-    filtered: Option<Filtered>,
+    agents: Listed<Agent>,
     fleets: Fleets,
     only: &'static str,
     /// The fleet that is shown alone; empty for all.
@@ -159,15 +157,10 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let mut query: Vec<_> = (!only.is_empty()).then_some(("status", only)).into_iter().collect();
     query.extend((!fleet.is_empty()).then_some(("fleetId", fleet)));
     let tags = TagFilter::of(visit);
-    query.extend(tags.query());
-    query.extend(visit.walk());
-    let filtered = hits::filtered(visit, &[("kind", "agent")]).await?;
-    let is_listed = tags.can_be() && filtered.is_none();
     let page = Agents {
         frame: visit.frame("Agents").live(),
         base: visit.in_org(""),
-        filtered,
-        agents: if is_listed { visit.api.get("/agents", &query).await? } else { List::none() },
+        agents: tags.listed(visit, &[("kind", "agent")], "/agents", &query).await?,
         fleets: Fleets::read(&visit.api).await?,
         only,
         fleet: fleet.into(),

@@ -39,6 +39,12 @@ impl Approver {
     }
 }
 
+/// Why what a viewer decides does not count, and who changes that.
+const VIEWER: &str = "you are a viewer, and only members whose e-mail address is verified approve. An \
+                      admin changes your role";
+/// The same of a member.
+const UNVERIFIED: &str = "nobody here vouches for your e-mail address. An admin does";
+
 /// Class, icon and word of a decision.
 pub fn decision(name: &str) -> (&'static str, &'static str, &'static str) {
     match name {
@@ -68,8 +74,8 @@ pub struct Decision {
     pub may_decide: bool,
     /// Why the visitor does not decide about what waits; empty if they do, or it does not.
     pub why_not: &'static str,
-    /// The visitor's own page, if they are asked and nobody vouches for their address.
-    pub lacks_voucher: Option<String>,
+    /// Why the visitor cannot decide although they are asked, and their own page.
+    pub cannot: Option<(&'static str, String)>,
     /// That fewer of those who are asked can approve than must.
     pub too_few: String,
 }
@@ -94,21 +100,16 @@ impl Decision {
     ) -> Self {
         if !question.is_open {
             let (why_not, too_few) = ("", String::new());
-            return Decision {
-                approvals,
-                may_decide: false,
-                why_not,
-                lacks_voucher: None,
-                too_few,
-            };
+            return Decision { approvals, may_decide: false, why_not, cannot: None, too_few };
         }
         let own = approvals.iter().find(|one| one.user.id == me);
         let asked = own.filter(|one| one.decision == "pending").map(|one| &one.user);
-        let lacks_voucher = role >= Role::Member && asked.is_some_and(|user| !user.email_verified);
+        let may_decide = asked.is_some_and(|user| user.can_decide);
+        let why = if role < Role::Member { VIEWER } else { UNVERIFIED };
         Decision {
-            may_decide: asked.is_some_and(|user| user.can_decide),
+            may_decide,
             why_not: why_not(question, own, me),
-            lacks_voucher: lacks_voucher.then_some(page),
+            cannot: (asked.is_some() && !may_decide).then_some((why, page)),
             too_few: too_few(question, &approvals),
             approvals,
         }
@@ -153,6 +154,10 @@ mod tests {
 
     /// What is said to a member of a question that ann asked, and ben, cy and di are to approve.
     fn said_to(me: &str, is_open: bool) -> Decision {
+        said_to_a(Role::Member, me, is_open)
+    }
+
+    fn said_to_a(role: Role, me: &str, is_open: bool) -> Decision {
         let approvals = vec![
             approval("ben", "pending", true),
             approval("cy", "pending", false),
@@ -162,7 +167,7 @@ mod tests {
             Approvals { approver_ids: vec![], min_approvals: 3, prevent_self_approval: true };
         let (policy, asked_by) = (Some(&policy), "ann");
         let question = Question { is_open, policy, asked_by, own: "own", others: "others" };
-        Decision::of(approvals, &question, (me, Role::Member, "page".into()))
+        Decision::of(approvals, &question, (me, role, "page".into()))
     }
 
     #[test]
@@ -171,8 +176,11 @@ mod tests {
         assert_eq!([why_not("ann"), why_not("eve"), why_not("ben")], ["own", "others", ""]);
         assert!(why_not("di").starts_with("You have decided"));
         assert!(said_to("ben", true).may_decide && !said_to("cy", true).may_decide);
-        assert_eq!(said_to("cy", true).lacks_voucher.as_deref(), Some("page"));
-        assert_eq!(said_to("ben", true).lacks_voucher, None);
+        assert_eq!(said_to("cy", true).cannot, Some((UNVERIFIED, "page".into())));
+        assert_eq!(said_to_a(Role::Viewer, "cy", true).cannot, Some((VIEWER, "page".into())));
+        for (me, is_open) in [("ben", true), ("di", true), ("eve", true), ("cy", false)] {
+            assert_eq!(said_to_a(Role::Viewer, me, is_open).cannot, None, "{me}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::channels::tabs;
 use crate::api::audit::{actions, kinds, noun};
 use crate::api::{Method, Route};
-use crate::base::{Email, Error, Id, Result, Time};
+use crate::base::{Error, Result, Time};
 use crate::console::choice::{Chooser, Kind};
 use crate::console::chooser::{LISTED, between, looked_for};
 use crate::console::field::{Field, in_utc};
@@ -16,6 +16,7 @@ use crate::console::filters;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
+use crate::console::roster;
 use crate::console::strict::{List, Nullable};
 use crate::console::things::{Thing, Things, names_no_more};
 use crate::console::visit::Visit;
@@ -129,7 +130,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let others = filters.iter().filter(|(name, _)| *name != ACTOR.name);
     let mut query: Vec<_> = others.map(|(name, value)| (*name, value.as_str())).collect();
     query.extend(visit.cursor());
-    let found = match acting(visit).await {
+    let found = match roster::asked(visit, ACTOR).await {
         Ok(id) => {
             query.extend(id.as_deref().map(|id| ("actor", id)));
             visit.api.get("/audit-logs", &query).await
@@ -174,20 +175,6 @@ async fn actor(visit: &Visit) -> Result<(Field, Vec<(String, String)>)> {
     }
     let all: Vec<_> = few.items.into_iter().map(|one| (one.user_id, one.name)).collect();
     Ok((between("Who", ACTOR, Some("Anyone"), all.clone()).preset(asked), all))
-}
-
-/// The id of who is asked for, by it or by their address.
-async fn acting(visit: &Visit) -> Result<Option<String>> {
-    let Some(asked) = visit.query.some(ACTOR.name) else { return Ok(None) };
-    if !Id::<()>::parse(asked).is_nil() {
-        return Ok(Some(asked.into()));
-    }
-    let found: List<Member> = match Email::parse(asked) {
-        Ok(_) => visit.api.get("/organizations/members", &[("email", asked)]).await?,
-        Err(_) => List::none(),
-    };
-    let id = found.items.into_iter().next().map(|one| one.user_id);
-    id.map(Some).ok_or_else(|| Error::invalid_at(ACTOR.name, "must be the address of a member"))
 }
 
 /// What was asked for, or the error that the page shows.

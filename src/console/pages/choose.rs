@@ -25,7 +25,8 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let of = |name: &str| visit.query.get(name).trim();
     let kind = Kind::of(of("kind")).ok_or_else(errors::no_such_page)?;
     let (registry, prompt) = (of("registry"), of("prompt"));
-    let wanted = Wanted { kind, text: of("q"), registry, prompt, team: Id::parse(of("team")) };
+    let (artifact_type, team) = (of("type"), Id::parse(of("team")));
+    let wanted = Wanted { kind, text: of("q"), registry, prompt, artifact_type, team };
     let choices = matches(visit, &wanted).await?;
     render(StatusCode::OK, &Choices { choices })
 }

@@ -8,6 +8,7 @@ use crate::api::Method;
 use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::field::{Field, number};
+use crate::console::form::labelled;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{self, Place, VersionRow, llm_providers_or_default};
@@ -29,12 +30,7 @@ const MAX_STREAM_SECONDS: u64 = 300;
 #[template(path = "compare_inputs.html")]
 struct CompareInputs {
     frame: Frame,
-    /// The versions and labels to choose from.
-    versions: Vec<(String, String)>,
-    left: String,
-    right: String,
-    providers: Vec<(String, String)>,
-    environment: Field,
+    fields: Vec<Field>,
     comparison: Option<Comparison>,
 }
 
@@ -176,14 +172,8 @@ impl Score {
     }
 }
 
-async fn form(
-    visit: &Visit,
-    error: Option<Error>,
-    comparison: Option<Comparison>,
-) -> Result<Reply> {
-    let place = Place::of(visit);
+async fn fields(visit: &Visit, place: &Place) -> Result<Vec<Field>> {
     let api = &visit.api;
-    visit.require(Method::Post, &api_path(&place))?;
     let artifact = place.find(api).await?;
     let newest = place.query(&[("limit", "100")]);
     let rows: Vec<VersionRow> = match &artifact {
@@ -192,28 +182,47 @@ async fn form(
     };
     let mut versions: Vec<String> = rows.into_iter().map(|row| row.version).collect();
     versions.dedup();
-    let labels = artifact.iter().flat_map(|artifact| artifact.labels.keys().cloned());
     let right = versions.first().cloned().unwrap_or_default();
     let mut left = versions.get(1).cloned().unwrap_or_else(|| right.clone());
     if let Some(label) = artifact.iter().flat_map(|one| one.labels.keys()).next() {
         left.clone_from(label);
     }
-    let all = labels.collect::<Vec<_>>().into_iter().chain(versions);
-    let providers = llm_providers_or_default(api).await?;
     let environment = place::environment(visit, "Values from the environment").await?;
-    let environment = environment.hint("Where an input has none.");
+    Ok(vec![
+        place::version("left", "Compare")
+            .at("left.version")
+            .preset(left)
+            .hint("A version, a range or a label: what is live, for example."),
+        place::version("right", "With")
+            .at("right.version")
+            .optional()
+            .preset(right)
+            .hint("What may be better or worse. The newest version if empty."),
+        Field::select("llmProviderId", "LLM provider", llm_providers_or_default(api).await?),
+        Field::text("model", "Model").optional().hint("That of the provider if empty."),
+        environment.hint("Where an input has none."),
+        Field::check("judges", "Ask the judges of policies, too").preset("yes"),
+        Field::text("maxCostUsd", "At most, in US dollars")
+            .optional()
+            .preset("1")
+            .hint("No further input is run once this much was spent, as far as prices are known."),
+    ])
+}
+
+async fn form(
+    visit: &Visit,
+    error: Option<Error>,
+    comparison: Option<Comparison>,
+) -> Result<Reply> {
+    let place = Place::of(visit);
+    visit.require(Method::Post, &api_path(&place))?;
+    let fields = fields(visit, &place).await?;
     let frame = place.crumbs(visit, visit.frame("Compare on inputs")).script("try");
     let inputs = format!("{}/inputs", place.path);
-    let frame = frame.crumb("Inputs", inputs).failed(error.as_ref());
-    let page = CompareInputs {
-        frame: frame.picking(visit, &[&environment]).await?,
-        versions: all.map(|one| (one.clone(), one)).collect(),
-        left,
-        right,
-        providers,
-        environment,
-        comparison,
-    };
+    let mut frame = frame.crumb("Inputs", inputs).failed(error.as_ref());
+    frame.problems = labelled(frame.problems, &fields);
+    let frame = frame.picking(visit, &fields.iter().collect::<Vec<_>>()).await?;
+    let page = CompareInputs { frame, fields, comparison };
     render(page.frame.status, &page)
 }
 
@@ -249,7 +258,7 @@ async fn compare(visit: &Visit) -> Result<Reply> {
     // Who goes away needs no answers, which cost money.
     visit.begin_waiting();
     if is_stream {
-        return Ok(visit.passed_on(&api_path(&place), body).await);
+        return place::passed_on(visit, &api_path(&place), body, fields(visit, &place)).await;
     }
     match visit.api.post::<Value>(&api_path(&place), body).await {
         Ok(answer) => {

@@ -22,6 +22,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
+use crate::console::runtimes;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
@@ -44,6 +45,8 @@ struct Deploy {
     here: String,
     agents: Vec<Choice>,
     environments: Vec<(String, String)>,
+    /// The names of providers that are suggested.
+    providers: Vec<(String, String)>,
     defaults: Defaults,
     /// Variables that need a value, or were given one: the field, and the name.
     variables: Vec<(String, String)>,
@@ -203,6 +206,7 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         agents: choices(visit).await?,
         environment: environments.next_cursor.is_some().then_some(ENVIRONMENT),
         environments: choices_of(environments.items, &defaults.environment),
+        providers: runtimes::providers(visit).await?,
         defaults,
         variables,
         others: OTHERS,

@@ -16,6 +16,7 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
+use crate::console::runtimes;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
@@ -34,6 +35,8 @@ struct EnvironmentPage {
     chosen: (String, String),
     secrets: Vec<Secret>,
     credentials: Vec<Credential>,
+    /// The names of providers that are suggested.
+    providers: Vec<(String, String)>,
     members: Vec<Member>,
     may_write: bool,
 }
@@ -85,14 +88,16 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let edited = chosen.map(|one| one.edited(visit)).unwrap_or_default();
     let mut frame = frame.against(error.as_ref(), &edited, "variable", "variable");
     frame.was = conflict::was(visit, error.as_ref(), &edited, is_sent);
+    let may_write = visit.may(Method::Put, "/environments/id/variables/name");
     let page = EnvironmentPage {
         frame: frame.live(),
         chosen: chosen.map(|one| (one.name.clone(), one.value.clone())).unwrap_or_default(),
         variables,
         secrets: visit.api.items(&format!("{path}/secrets"), &[]).await?,
         credentials: visit.api.items(&format!("{path}/provider-credentials"), &[]).await?,
+        providers: if may_write { runtimes::providers(visit).await? } else { Vec::new() },
         members: roster::members(&visit.api).await?,
-        may_write: visit.may(Method::Put, "/environments/id/variables/name"),
+        may_write,
         environment,
     };
     render(page.frame.status, &page)

@@ -13,11 +13,12 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::people;
 use crate::console::reply::Reply;
 use crate::console::roster;
-use crate::console::strict::{List, Nullable};
+use crate::console::strict::Nullable;
 use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
 
@@ -39,7 +40,7 @@ const APPROVERS: Chooser = Chooser::one("approver", Kind::Person).many();
 struct Environments {
     frame: Frame,
     base: String,
-    environments: List<Environment>,
+    environments: Listed<Environment>,
     may_create: bool,
 }
 
@@ -85,10 +86,11 @@ pub fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
+    let only = [("kind", "environment")];
     let page = Environments {
         frame: visit.frame("Environments"),
         base: visit.in_org("/environments"),
-        environments: visit.api.get("/environments", &visit.walk()).await?,
+        environments: Listed::read(visit, &only, "/environments", &[]).await?,
         may_create: visit.may(Method::Post, "/environments"),
     };
     render(page.frame.status, &page)

@@ -11,9 +11,10 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::strict::{List, Nullable};
+use crate::console::strict::Nullable;
 use crate::console::texts::ACCESSES;
 use crate::console::visit::Visit;
 
@@ -32,7 +33,7 @@ pub const PAGES: &[Page] = &[
 struct Fleets {
     frame: Frame,
     base: String,
-    fleets: List<Fleet>,
+    fleets: Listed<Fleet>,
     may_create: bool,
 }
 
@@ -67,7 +68,7 @@ async fn list(visit: &Visit) -> Result<Reply> {
     let page = Fleets {
         frame: visit.frame("Fleets").crumb("Agents", visit.in_org("/agents")),
         base: visit.in_org(""),
-        fleets: visit.api.get("/fleets", &visit.walk()).await?,
+        fleets: Listed::read(visit, &[("kind", "fleet")], "/fleets", &[]).await?,
         may_create: visit.may(Method::Post, "/fleets"),
     };
     render(page.frame.status, &page)

@@ -26,7 +26,7 @@ pub const PAGES: &[Page] = &[
     Page::of_org("/o/{org}/settings/grants/remove").post(|visit| Box::pin(remove(visit))),
 ];
 
-/// The field for who gets a grant.
+/// The field for who gets a grant, and for whose are listed.
 const MEMBER: Chooser = Chooser::one("userId", Kind::Member);
 
 #[derive(Template)]
@@ -35,6 +35,7 @@ struct Grants {
     frame: Frame,
     base: String,
     grants: List<Grant>,
+    who: Field,
     members: Vec<Member>,
     things: Vec<Thing>,
     may_write: bool,
@@ -63,11 +64,16 @@ struct Grant {
 }
 
 async fn show(visit: &Visit) -> Result<Reply> {
+    let (grants, error) = roster::filtered(visit, MEMBER, "/access-grants").await?;
+    let members = roster::members(&visit.api).await?;
+    let who = roster::filter(visit, "Member", MEMBER, &members);
+    let frame = visit.frame("Grants").tabs(&roster::tabs(visit)).failed(error.as_ref());
     let page = Grants {
-        frame: visit.frame("Grants").tabs(&roster::tabs(visit)),
+        frame: frame.picking(visit, &[&who]).await?,
         base: visit.in_org("/settings"),
-        grants: visit.api.get("/access-grants", &visit.walk()).await?,
-        members: roster::members(&visit.api).await?,
+        grants,
+        who,
+        members,
         things: roster::things(&visit.api).await?,
         may_write: visit.may(Method::Post, "/access-grants"),
     };

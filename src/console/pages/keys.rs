@@ -71,6 +71,7 @@ struct Keys {
     frame: Frame,
     base: String,
     keys: List<Key>,
+    who: Field,
     members: Vec<Member>,
     is_admin: bool,
     visitor: Visitor,
@@ -185,14 +186,22 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
     frame.crumb("Keys", visit.in_org("/settings/keys"))
 }
 
+/// The field for who answers for the keys that are listed.
+const SPONSOR: Chooser = Chooser::one("createdBy", Kind::Person);
+
 async fn show(visit: &Visit) -> Result<Reply> {
     let is_admin = visit.member().role >= Role::Admin;
     let id = visit.session.as_ref().map(|session| session.user.id.clone());
+    let (keys, error) = roster::filtered(visit, SPONSOR, "/api-keys").await?;
+    let members = roster::members(&visit.api).await?;
+    let who = roster::filter(visit, "Who answers for it", SPONSOR, &members);
+    let frame = visit.frame("Keys").tabs(&roster::tabs(visit)).failed(error.as_ref());
     let page = Keys {
-        frame: visit.frame("Keys").tabs(&roster::tabs(visit)),
+        frame: frame.picking(visit, &[&who]).await?,
         base: visit.in_org("/settings"),
-        keys: visit.api.get("/api-keys", &visit.walk()).await?,
-        members: roster::members(&visit.api).await?,
+        keys,
+        who,
+        members,
         is_admin,
         visitor: Visitor {
             id: id.unwrap_or_default(),

@@ -11,6 +11,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::passage::{self, Highlight};
 use crate::console::reply::Reply;
@@ -31,7 +32,7 @@ pub const PAGES: &[Page] = &[
 struct Bases {
     frame: Frame,
     base: String,
-    bases: List<KnowledgeBase>,
+    bases: Listed<KnowledgeBase>,
     may_create: bool,
 }
 
@@ -106,10 +107,11 @@ pub fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
+    let only = [("kind", "knowledge_base")];
     let page = Bases {
         frame: visit.frame("Knowledge").live(),
         base: visit.in_org("/knowledge"),
-        bases: visit.api.get("/knowledge-bases", &visit.walk()).await?,
+        bases: Listed::read(visit, &only, "/knowledge-bases", &[]).await?,
         may_create: visit.may(Method::Post, "/knowledge-bases"),
     };
     render(page.frame.status, &page)

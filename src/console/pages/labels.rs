@@ -9,6 +9,8 @@ use super::label_change::{self, LabelChange};
 use super::protected_label::{self, ProtectedLabel};
 use crate::api::Method;
 use crate::base::{Error, Result};
+use crate::console::choice::{Chooser, Kind};
+use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
@@ -28,6 +30,9 @@ pub const PAGES: &[Page] = &[
         .post(|visit| Box::pin(act(visit))),
 ];
 
+/// A label points to a version, and neither to a range nor to another label.
+const VERSION: Chooser = Chooser::one("version", Kind::ExactVersion);
+
 /// The label that is suggested for a first one.
 const USUAL: &str = "production";
 
@@ -39,6 +44,8 @@ struct Labels {
     artifact: Artifact,
     label: String,
     version: String,
+    /// The field for it.
+    chosen: Field,
     /// Where the label is now; empty if it does not exist.
     from: String,
     protection: Option<ProtectedLabel>,
@@ -61,11 +68,13 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let version = sent("version").unwrap_or_else(|| artifact.latest_version.clone());
     let from = artifact.labels.get(&label).cloned().unwrap_or_default();
     let title = format!("Promote {} {version}", place.name);
+    let chosen = Field::choose("Version", VERSION).preset(version.as_str());
     let frame = place.crumbs(visit, visit.frame(&title)).failed(error.as_ref());
+    let frame = frame.picking(visit, &[&chosen]).await?;
     let protected = protected_label::of_registry(&visit.api, &place.registry).await?;
     let protection = protected.into_iter().find(|one| one.label == label);
     let members = roster::members(&visit.api).await?;
-    let page = Labels { frame, place, artifact, label, version, from, protection, members };
+    let page = Labels { frame, place, artifact, label, version, chosen, from, protection, members };
     render(page.frame.status, &page)
 }
 

@@ -51,6 +51,8 @@ struct Batch {
     named: &'static [&'static str],
     /// The parameter that says where a page of the list begins.
     from: &'static str,
+    /// So many whose names are not found there are read one by one.
+    alone: usize,
     /// Whether it is told where to.
     has_status: bool,
     /// The list that they are of.
@@ -98,6 +100,7 @@ impl Batch {
             path: (place.api("/tasks/"), ""),
             named: &["title"],
             from: "cursor",
+            alone: MOST,
             has_status: true,
             list: "Tasks",
             back: place.at("/tasks"),
@@ -115,6 +118,8 @@ impl Batch {
             path: (format!("/knowledge-bases/{base}/documents/"), ""),
             named: &["name"],
             from: "cursor",
+            // Each is read with its whole text.
+            alone: 10,
             has_status: false,
             list: "Documents",
             back: visit.in_org(&format!("/knowledge/{base}")),
@@ -131,6 +136,7 @@ impl Batch {
             path: ("/notifications/logs/".into(), "/redeliver"),
             named: &["eventType", "createdAt"],
             from: "offset",
+            alone: 0,
             has_status: false,
             list: "Notification log",
             back: visit.in_org("/operations/log"),
@@ -146,8 +152,7 @@ impl Batch {
         self.method == Method::Delete
     }
 
-    /// What these are called, by their ids, as far as the newest of the list say it: one by one a document
-    /// would be read with its whole text.
+    /// What these are called, by their ids, as far as the newest of the list and some alone say it.
     async fn names(&self, visit: &Visit, ids: &[String]) -> Result<BTreeMap<String, String>> {
         let list = self.path.0.trim_end_matches('/');
         let (size, mut from, mut names) = (NAMES.to_string(), None::<String>, BTreeMap::new());
@@ -159,10 +164,7 @@ impl Batch {
             query.extend(from.as_deref().map(|from| (self.from, from)));
             let found: Value = visit.api.get(list, &query).await?;
             let items = found["items"].as_array().map_or(&[][..], Vec::as_slice);
-            for item in items {
-                let parts = self.named.iter().map(|name| field::text_of(&item[*name]));
-                names.insert(field::text_of(&item["id"]), parts.collect::<Vec<_>>().join(", "));
-            }
+            names.extend(items.iter().map(|item| (field::text_of(&item["id"]), self.name(item))));
             from = match self.from {
                 "offset" => (items.len() == NAMES).then(|| (page * NAMES).to_string()),
                 _ => found["nextCursor"].as_str().map(String::from),
@@ -171,7 +173,19 @@ impl Batch {
                 break;
             }
         }
+        let unknown = ids.iter().filter(|id| !names.contains_key(*id)).take(self.alone);
+        for id in unknown.collect::<Vec<_>>() {
+            match visit.api.get::<Value>(&self.path(id), &[]).await {
+                Err(error) if error.kind() == Kind::NotFound => {}
+                found => drop(names.insert(id.clone(), self.name(&found?))),
+            }
+        }
         Ok(names)
+    }
+
+    fn name(&self, item: &Value) -> String {
+        let parts = self.named.iter().map(|name| field::text_of(&item[*name]));
+        parts.collect::<Vec<_>>().join(", ")
     }
 
     async fn act(&self, visit: &Visit, api: &Api, id: &str) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::api::Method;
 use crate::auth::Role;
 use crate::base::{Error, Result, Time};
 use crate::console::api::segment;
+use crate::console::choice::MAX_TEXT;
 use crate::console::field::Field;
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -91,11 +92,14 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     } else {
         String::new()
     };
+    let mut query = visit.walk();
+    let words: String = visit.query.get("q").trim().chars().take(MAX_TEXT).collect();
+    query.extend((!words.is_empty()).then_some(("q", words.as_str())));
     let page = Members {
         frame: visit.frame("Members").tabs(&tabs(visit)).failed(error.as_ref()),
         base: visit.in_org("/settings"),
         me: visit.signed_in().user.id.clone(),
-        members: visit.api.get("/organizations/members", &visit.walk()).await?,
+        members: visit.api.get("/organizations/members", &query).await?,
         invitations,
         may_invite,
         is_owner,

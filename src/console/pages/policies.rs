@@ -14,6 +14,7 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::place::{self, llm_providers_or_default};
 use crate::console::reply::Reply;
@@ -72,7 +73,7 @@ const BLANK_RULES: usize = 3;
 struct Policies {
     frame: Frame,
     base: String,
-    policies: Vec<Policy>,
+    policies: Listed<Policy>,
     may_write: bool,
 }
 
@@ -158,10 +159,11 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 }
 
 async fn list(visit: &Visit) -> Result<Reply> {
+    let only = [("kind", "policy")];
     let page = Policies {
         frame: visit.frame("Policies").tabs(&TABS),
         base: visit.in_org("/governance"),
-        policies: visit.api.items("/governance/policies", &[]).await?,
+        policies: Listed::read(visit, &only, "/governance/policies", &[]).await?,
         may_write: visit.may(Method::Post, "/governance/policies"),
     };
     render(page.frame.status, &page)

@@ -6,10 +6,10 @@ use crate::api::Method;
 use crate::base::Result;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::place::Registry;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
 use crate::console::visit::Visit;
 
 /// Its paths, and what answers them.
@@ -20,7 +20,7 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts").get(|visit| Box::p
 struct Registries {
     frame: Frame,
     base: String,
-    registries: List<Registry>,
+    registries: Listed<Registry>,
     may_create: bool,
 }
 
@@ -28,7 +28,7 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let page = Registries {
         frame: visit.frame("Prompts"),
         base: visit.in_org(""),
-        registries: visit.api.get("/registries", &visit.walk()).await?,
+        registries: Listed::read(visit, &[("kind", "registry")], "/registries", &[]).await?,
         may_create: visit.may(Method::Post, "/registries"),
     };
     render(page.frame.status, &page)

@@ -8,12 +8,11 @@ use crate::base::{Error, Result};
 use crate::console::api::segment;
 use crate::console::filters;
 use crate::console::frame::{Frame, render};
-use crate::console::hits::{self, Filtered};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::place::{Artifact, Registry};
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
-use crate::console::strict::List;
 use crate::console::tags::TagFilter;
 use crate::console::visit::Visit;
 
@@ -28,9 +27,7 @@ struct RegistryPage {
     frame: Frame,
     base: String,
     registry: Registry,
-    artifacts: List<Artifact>,
-    /// What the words of the query have found in place of them.
-    filtered: Option<Filtered>,
+    artifacts: Listed<Artifact>,
     /// The type that is shown alone; empty for all.
     only: String,
     tags: TagFilter,
@@ -49,17 +46,9 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     };
     let mut query = vec![("registryRef", slug)];
     query.extend((!only.is_empty()).then_some(("artifactType", only)));
-    let tags = TagFilter::of(visit);
-    query.extend(tags.query());
-    query.extend(visit.walk());
     let mut only_here = vec![("within", slug)];
     only_here.extend((!only.is_empty()).then_some(("kind", only)));
-    let filtered = hits::filtered(visit, &only_here).await?;
-    let artifacts = if tags.can_be() && filtered.is_none() {
-        visit.api.get("/registries/artifacts", &query).await?
-    } else {
-        List::none()
-    };
+    let tags = TagFilter::of(visit);
     let page = RegistryPage {
         frame: visit
             .frame(&registry.name)
@@ -71,8 +60,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         may_protect: protected_label::may_protect(visit),
         base: visit.in_org(""),
         registry,
-        artifacts,
-        filtered,
+        artifacts: tags.listed(visit, &only_here, "/registries/artifacts", &query).await?,
         only: only.into(),
         tags,
         may_change: visit.may(Method::Patch, "/registries/slug"),

@@ -11,11 +11,10 @@ use crate::console::field::Field;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
-use crate::console::hits::{self, Filtered};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::people::People;
 use crate::console::reply::Reply;
-use crate::console::strict::List;
 use crate::console::team::{Crew, TeamPlace};
 use crate::console::visit::Visit;
 
@@ -42,9 +41,7 @@ const PRIORITIES: [(&str, &str); 5] =
 struct Tasks {
     frame: Frame,
     place: TeamPlace,
-    tasks: List<Task>,
-    /// What the words of the query have found in place of them.
-    filtered: Option<Filtered>,
+    tasks: Listed<Task>,
     crew: Crew,
     people: People,
     only: String,
@@ -57,21 +54,15 @@ async fn show(visit: &Visit) -> Result<Reply> {
     let statuses = board::statuses();
     let mut names = statuses.iter().map(|(name, _)| *name).chain([FREE, MINE]);
     let only = names.find(|one| *one == wanted).unwrap_or("");
-    let mut query: Vec<(&str, &str)> = match only {
+    let query: Vec<(&str, &str)> = match only {
         "" => Vec::new(),
         FREE => vec![("unassigned", "true")],
         MINE => vec![("assigneeUserId", visit.signed_in().user.id.as_str())],
         status => vec![("status", status)],
     };
-    query.extend(visit.walk());
     let here = [("kind", "task"), ("within", place.team.slug.as_str())];
-    let filtered = hits::filtered(visit, &here).await?;
-    let tasks: List<Task> = match filtered {
-        Some(_) => List::none(),
-        None => visit.api.get(&place.api("/tasks"), &query).await?,
-    };
+    let tasks: Listed<Task> = Listed::read(visit, &here, &place.api("/tasks"), &query).await?;
     let page = Tasks {
-        filtered,
         people: People::of(visit, board::people_of(tasks.items.iter())).await?,
         tasks,
         frame: place.crumbs(visit, visit.frame("Tasks")).live(),

@@ -10,11 +10,12 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::paused::{self, Pause};
 use crate::console::place::People;
 use crate::console::reply::Reply;
-use crate::console::strict::{List, Nullable};
+use crate::console::strict::Nullable;
 use crate::console::team::Team;
 use crate::console::visit::Visit;
 
@@ -31,7 +32,7 @@ pub const PAGES: &[Page] = &[
 struct Teams {
     frame: Frame,
     base: String,
-    teams: List<Team>,
+    teams: Listed<Team>,
     may_create: bool,
     /// The pause of all agents.
     paused: Nullable<Pause>,
@@ -52,7 +53,7 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         paused,
         may_pause: visit.may(Method::Post, "/teams/pause"),
         base: visit.in_org(""),
-        teams: visit.api.get("/teams", &visit.walk()).await?,
+        teams: Listed::read(visit, &[("kind", "team")], "/teams", &[]).await?,
         may_create: visit.may(Method::Post, "/teams"),
     };
     render(page.frame.status, &page)

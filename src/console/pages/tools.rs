@@ -13,10 +13,11 @@ use crate::console::filters;
 use crate::console::flash::Flash;
 use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
+use crate::console::hits::Listed;
 use crate::console::page::Page;
 use crate::console::place::People;
 use crate::console::reply::Reply;
-use crate::console::strict::{List, Nullable};
+use crate::console::strict::Nullable;
 use crate::console::tags::{self, TagFilter};
 use crate::console::visit::Visit;
 
@@ -45,7 +46,7 @@ const BUMPS: [(&str, &str); 4] = [
 struct Tools {
     frame: Frame,
     base: String,
-    tools: List<Tool>,
+    tools: Listed<Tool>,
     tags: TagFilter,
 }
 
@@ -130,11 +131,10 @@ fn crumbs(visit: &Visit, frame: Frame) -> Frame {
 
 async fn list(visit: &Visit) -> Result<Reply> {
     let tags = TagFilter::of(visit);
-    let query: Vec<_> = tags.query().chain(visit.walk()).collect();
     let page = Tools {
         frame: visit.frame("Tools").live(),
         base: visit.in_org("/tools"),
-        tools: if tags.can_be() { visit.api.get("/tools", &query).await? } else { List::none() },
+        tools: tags.listed(visit, &[("kind", "tool")], "/tools", &[]).await?,
         tags,
     };
     render(page.frame.status, &page)

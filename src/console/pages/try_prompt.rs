@@ -13,6 +13,7 @@ use crate::base::{Error, Kind, Result};
 use crate::console::api::segment;
 use crate::console::field::Field;
 use crate::console::fields::Fields;
+use crate::console::form::labelled;
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::place::{self, Place, llm_providers};
@@ -26,6 +27,9 @@ pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/prompts/{registry}/{name}/tr
     .get(|visit| Box::pin(show(visit, None, None)))
     .post(|visit| Box::pin(ask(visit)))];
 
+/// The field for the provider that is asked.
+const PROVIDER: &str = "llmProviderId";
+
 #[derive(Template)]
 #[template(path = "try_prompt.html")]
 struct TryPage {
@@ -33,12 +37,10 @@ struct TryPage {
     place: Place,
     /// The draft that is tried; empty for none.
     draft: String,
-    version: String,
-    source: String,
+    fields: Vec<Field>,
     /// The variables of what is tried, with what was entered for them.
     values: BTreeMap<String, String>,
-    environment: Field,
-    providers: Vec<(String, String)>,
+    has_provider: bool,
     answer: Option<Answer>,
     /// The page on which what was tried is kept as an input, if the visitor may and it is short.
     keep: Option<String>,
@@ -104,40 +106,63 @@ fn is_brought(visit: &Visit) -> bool {
     visit.form.get("action") == "try"
 }
 
+/// What is entered, as [`given`]; nothing of what the editor brings.
+fn asked<'a>(visit: &'a Visit, name: &str) -> &'a str {
+    if is_brought(visit) { "" } else { given(visit, name) }
+}
+
 async fn show(visit: &Visit, error: Option<Error>, answer: Option<Answer>) -> Result<Reply> {
     visit.require(Method::Post, "/prompts/name/try")?;
     let place = Place::of(visit);
-    let providers = llm_providers(&visit.api).await?;
+    let fields = fields(visit).await?;
     let entered = visit.form.variables();
     let variables = variables(visit, &place).await?;
     let mut frame = place.crumbs(visit, visit.frame("Try")).script("try").failed(error.as_ref());
-    let is_brought = is_brought(visit);
-    if is_brought {
+    frame.problems = labelled(frame.problems, &fields);
+    if is_brought(visit) {
         frame.form = Fields::default();
     }
-    let of = |name: &str| if is_brought { String::new() } else { given(visit, name).into() };
-    let environment = place::environment(visit, "Values from").await?;
-    let frame = frame.picking(visit, &[&environment]).await?;
+    let frame = frame.picking(visit, &fields.iter().collect::<Vec<_>>()).await?;
     let may_keep = place.kind == "prompt" && visit.may(Method::Post, "/prompts/name/inputs");
     let tried = || keep(&place, &visit.form.filled_variables(), visit.form.get("message").trim());
     let page = TryPage {
         frame,
         keep: if may_keep && answer.is_some() { tried() } else { None },
         may_keep,
-        draft: of("draft"),
-        version: of("version"),
-        source: visit.form.get("source").into(),
+        draft: asked(visit, "draft").into(),
+        has_provider: fields.iter().any(|one| one.name == PROVIDER && one.has_choice()),
+        fields,
         values: variables
             .into_iter()
             .map(|name| (name.clone(), entered.get(&name).to_string()))
             .collect(),
-        environment,
-        providers,
         answer,
         place,
     };
     // The prompt need not exist: a draft is of a name.
     Ok(render(page.frame.status, &page)?.showing_input())
+}
+
+/// The fields of the form. A draft has no version.
+async fn fields(visit: &Visit) -> Result<Vec<Field>> {
+    let version = place::version("version", "Version, range or label")
+        .optional()
+        .hint("The newest version if it is empty.")
+        .preset(asked(visit, "version"));
+    let version = asked(visit, "draft").is_empty().then_some(version);
+    let others = [
+        Field::area("source", "A text that is not saved", 4)
+            .optional()
+            .hint("It is tried instead.")
+            .preset(visit.form.get("source")),
+        place::environment(visit, "Values from").await?,
+        Field::select(PROVIDER, "LLM provider", llm_providers(&visit.api).await?),
+        Field::text("model", "Model").optional().hint("That of the provider if it is empty."),
+        Field::area("message", "First message", 3).optional().hint(
+            "The prompt comes before it as instructions. Without one the prompt is the message.",
+        ),
+    ];
+    Ok(version.into_iter().chain(others).collect())
 }
 
 /// The variables of what is tried; none if it is not there, or does not compile.
@@ -175,7 +200,7 @@ fn request(visit: &Visit, place: &Place) -> Value {
         "registryRef": place.registry, "artifactType": place.kind,
         "variables": visit.form.filled_variables(),
     });
-    for name in ["environment", "llmProviderId", "model", "message"] {
+    for name in ["environment", PROVIDER, "model", "message"] {
         if let Some(value) = visit.form.some(name) {
             body[name] = json!(value);
         }
@@ -202,7 +227,7 @@ async fn ask(visit: &Visit) -> Result<Reply> {
     visit.begin_waiting();
     // The script asks so.
     if visit.form.sent("stream").is_some() {
-        return Ok(visit.passed_on(&path, body).await);
+        return place::passed_on(visit, &path, body, fields(visit)).await;
     }
     match visit.api.post(&path, body).await {
         Ok(answer) => show(visit, None, Some(answer)).await,

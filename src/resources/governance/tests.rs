@@ -20,6 +20,7 @@ use crate::store::{ListSource, Order, View};
 
 mod filling;
 mod judges;
+mod passing;
 
 // ── Fixtures ─────────────────────────────────────────────────────────────────
 

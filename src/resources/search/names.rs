@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::result::{Amount, Bound, SearchKind, SearchQuery, SearchResult};
-use super::result::{agent_result, artifact_result, visible};
+use super::result::{agent_result, artifact_result, task_result, visible};
 use crate::auth::{Caller, Restrictable, Restricted};
 use crate::base::{Id, Result, fold, is_unspaced, without_accents};
 use crate::resources::artifacts::{Artifact, ArtifactId};
@@ -216,10 +216,7 @@ impl Search<'_> {
             if left.is_none() {
                 break;
             }
-            let show = |task: Task| {
-                let result = SearchResult::new(SearchKind::Task, task.id, &task.title);
-                Some(result.key(task.number).within(&team.slug))
-            };
+            let show = |task: Task| Some(task_result(&task, &team.slug));
             if let Some(id) = self.needle.id {
                 let task: Option<Task> = self.view.get(&(team.id, id.cast()))?;
                 if let Some(result) = task.and_then(show) {

@@ -13,6 +13,7 @@ use crate::resources::agents::Agent;
 use crate::resources::artifacts::ArtifactId;
 use crate::resources::knowledge_bases::{Highlight, Language};
 use crate::resources::registries::ArtifactType;
+use crate::resources::teams::{Task, TaskStatus};
 use crate::resources::tools::Tool;
 use crate::store::View;
 
@@ -104,6 +105,8 @@ pub struct SearchResult {
     pub key: Option<String>,
     /// The slug of the registry or team that it is in.
     pub within: Option<String>,
+    /// The status of a task; null of anything else.
+    pub status: Option<TaskStatus>,
     /// The version of an artifact whose text has the words; null if it was found by its name.
     pub version: Option<Version>,
     /// The passage with most of the words; null if it was found by its name.
@@ -142,8 +145,8 @@ impl SearchResult {
     /// Something of this kind, with what requests and people name it by.
     pub fn new(kind: SearchKind, id: impl ToString, name: impl ToString) -> Self {
         let (id, name) = (id.to_string(), name.to_string());
-        let (key, within, version, snippet) = (None, None, None, None);
-        SearchResult { kind, id, name, key, within, version, snippet, highlights: Vec::new() }
+        let (key, within, version, snippet, highlights) = (None, None, None, None, Vec::new());
+        SearchResult { kind, id, name, key, within, status: None, version, snippet, highlights }
     }
 
     /// What it is about.
@@ -287,6 +290,12 @@ pub fn visible<T: Restrictable>(
 /// An agent that was found.
 pub fn agent_result(agent: &Agent) -> SearchResult {
     SearchResult::new(SearchKind::Agent, agent.id, &agent.name).key(&agent.stable_key)
+}
+
+/// A task that was found in a team.
+pub fn task_result(task: &Task, team: &str) -> SearchResult {
+    let result = SearchResult::new(SearchKind::Task, task.id, &task.title);
+    SearchResult { status: Some(task.status), ..result.key(task.number).within(team) }
 }
 
 /// A tool that was found.

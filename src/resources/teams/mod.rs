@@ -58,7 +58,7 @@ use crate::api::Resource;
 
 pub use member::{Member, team_of};
 pub use people::count_assigned;
-pub use task::Task;
+pub use task::{Task, TaskStatus};
 pub use team::Team;
 pub use waiting::count_waiting;
 

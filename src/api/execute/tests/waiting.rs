@@ -95,3 +95,33 @@ async fn who_is_woken_with_all_others_reads_once() {
     fixture.executor.store.signals().notify_all();
     assert!(waiter.wait(later()).await, "until it is woken again");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn those_who_are_woken_at_once_do_not_read_at_once() {
+    const WAITERS: usize = 64;
+    let (fixture, _) = elsewhere().await;
+    let later = Instant::now() + Duration::from_secs(60);
+    let mut waiters = Vec::new();
+    for _ in 0..WAITERS {
+        let mut waiter = Waiter::new(&fixture.executor, Duration::from_secs(60));
+        assert!(waiter.wait(later).await, "it reads before it waits");
+        waiter.found_nothing(TOPIC, None);
+        waiters.push(waiter);
+    }
+    let woken = Instant::now();
+    fixture.executor.store.signals().notify_all();
+    let reads = waiters.into_iter().map(|mut waiter| {
+        tokio::spawn(async move {
+            assert!(waiter.wait(later).await);
+            woken.elapsed()
+        })
+    });
+    let mut times = Vec::new();
+    for read in reads.collect::<Vec<_>>() {
+        times.push(read.await.unwrap());
+    }
+    times.sort();
+    // At random times of a second: hardly ever is the middle one of so many in its first fifth.
+    assert!(times[WAITERS / 2] > Duration::from_millis(200), "{times:?}");
+    assert!(times[WAITERS - 1] < Duration::from_secs(20), "{times:?}");
+}

@@ -1,8 +1,13 @@
 //! What publishing keeps and what it refuses.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::super::compiling::compile;
+use super::super::{drafts, publishing};
 use super::*;
-use crate::base::{Kind, canonical};
+use crate::api::{Action, RawArgs, ServerInfo};
+use crate::base::{Id, Kind, canonical};
 use crate::outbox::{EVENTS_BY_TYPE, Event, EventType};
 use crate::store::Order;
 
@@ -294,4 +299,30 @@ fn a_compilation_that_reads_too_much_is_refused() {
     let issues = refused(&fixture, version("prompt", "p", "1.1.0", &source(29)));
     assert_eq!(issues.len(), 1, "{issues:?}");
     assert!(issues[0].contains("the imports before this one are too large together"), "{issues:?}");
+}
+
+/// Requests that publish, with the names of their routes: path parameters and body.
+fn publications() -> [(&'static str, Vec<String>, Value); 3] {
+    let of = json!({"registryRef": "acme/main", "promptName": "p", "version": "1.0.0",
+        "to": {"version": "1.0.1"}});
+    let draft = vec!["p".to_string(), Id::<()>::NIL.to_string()];
+    [
+        ("artifact_version.publish", vec![], version("prompt", "p", "1.0.0", "Hello.")),
+        ("draft.publish", draft, json!({"registryRef": "acme/main"})),
+        ("artifact_version.clone", vec![], of),
+    ]
+}
+
+#[test]
+fn models_that_a_publication_asks_have_60_seconds_together() {
+    let fixture = Fixture::new();
+    let server = Arc::new(ServerInfo::bare(fixture.store.keys().clone()));
+    let routes = || [publishing::routes(), drafts::routes(), cloning::routes()].into_iter();
+    for (name, params, body) in publications() {
+        let route = routes().flatten().find(|route| route.name == name).unwrap();
+        let (params, origin): (Arc<[String]>, _) = (params.into(), Arc::default());
+        let bound = route.bind(RawArgs::body(&params, &body, (&origin, &server))).unwrap();
+        let Action::Write(_, total) = bound.action else { panic!("{name} writes") };
+        assert_eq!(total, Some(Duration::from_secs(60)), "{name}");
+    }
 }
