@@ -84,7 +84,8 @@ async fn a_read_takes_one_state_and_holds_none_while_it_waits_for_something() {
     let newest = |_: &mut Request| ();
     let at_point = |request: &mut Request| request.at = Some(at.clone());
     // A state is held by the test itself.
-    let cases: [(&str, &dyn Fn(&mut Request), usize); 4] = [
+    type Case<'a> = (&'a str, &'a dyn Fn(&mut Request), usize);
+    let cases: [Case; 4] = [
         ("note.list", &newest, 1),
         // Another one in its turn.
         ("note.list_costly", &newest, 2),
