@@ -12,9 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use roadstead::store::{Action, AnyReference, TableInfo};
 use source::{Kind, Source, Token, after_group, starts_with};
 
-/// Who created, changed or paused something, which every record may say without declaring it: history,
-/// for this user may have left.
+/// Which user created, changed or paused something, which every record may say without declaring it:
+/// history, for they may have left.
 const HISTORY: [&str; 3] = ["created_by", "updated_by", "paused.by"];
+/// What the id of a user is of; the outbox is below users.
+const USER: [&str; 2] = ["User", ")"];
 
 fn tables() -> Vec<TableInfo> {
     [roadstead::resources::tables(), roadstead::store::TABLES.to_vec()].concat()
@@ -170,7 +172,7 @@ fn ids<'a>(
     }
 }
 
-/// The ids of each table's record, save its own.
+/// The ids of each table's record, save its own and those of [`HISTORY`].
 fn ids_of_tables(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
     let sources = sources.iter().filter(|source| !source.is_test);
     let all: Vec<Stored> = sources.clone().flat_map(stored).collect();
@@ -184,6 +186,8 @@ fn ids_of_tables(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
         let mut of_record = BTreeSet::new();
         ids(&all, &[own], "", &mut of_record);
         of_record.retain(|(path, of)| path != "id" || is_other(of, record));
+        let is_history = |path: &str, of: &str| HISTORY.contains(&path) && USER.contains(&of);
+        of_record.retain(|(path, of)| !is_history(path, of));
         found.insert(record.table.clone(), of_record.into_iter().map(|(path, _)| path).collect());
     }
     found
@@ -195,7 +199,8 @@ fn ids_of_tables(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
 fn ids_are_found_wherever_they_are_nested() {
     let text = "
         #[derive(Encode)] pub struct A { pub id: Id<A>, #[serde(skip)] b: Option<Id<B>>,
-            list: Vec<(u8, Id<C>)>, d: Option<D>, e: E, text: String }
+            list: Vec<(u8, Id<C>)>, d: Option<D>, e: E, text: String, created_by: Id<User>,
+            updated_by: Id<C> }
         #[derive(Clone, Encode)] struct D { f: BTreeMap<Name, Id<F>>, g: G }
         #[derive(Encode)] struct G { id: Id<G> }
         #[derive(Encode)] enum E { None, Some(Id<A>) }
@@ -204,7 +209,7 @@ fn ids_are_found_wherever_they_are_nested() {
         impl Record for D { const TABLE: &'static str = \"ds\"; }";
     let found = ids_of_tables(&[Source::new("src/a.rs", text)]);
     let expected = |paths: &[&str]| paths.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-    assert_eq!(found["as"], expected(&["b", "d.f", "d.g.id", "e", "list"]));
+    assert_eq!(found["as"], expected(&["b", "d.f", "d.g.id", "e", "list", "updated_by"]));
     assert_eq!(found["ds"], expected(&["f", "g.id"]));
 }
 
@@ -219,7 +224,7 @@ fn every_stored_id_is_a_reference_or_has_a_reason_why_not() {
             .chain(table.unbound.iter().map(|(field, _)| *field))
             .collect();
         let ids: BTreeSet<&str> = found[table.name].iter().map(String::as_str).collect();
-        for id in ids.difference(&declared).filter(|id| !HISTORY.contains(id)) {
+        for id in ids.difference(&declared) {
             wrong.push(format!("{}.{id}: declare it in REFERENCES or UNBOUND", table.name));
         }
         for id in declared.difference(&ids) {

@@ -70,13 +70,14 @@ pub struct Waiter {
 }
 
 /// Has all agents wait, and sends messages to `at_once` of them at a time, `rounds` times, through
-/// connections to `servers` in turn. Returns how long each wake took, and how long all took.
+/// connections to `servers` in turn. Returns how long each wake took, how long all took,
+/// and how many requests were repeated, since the server was overloaded.
 pub fn measure(
     agents: &[Waiter],
     servers: &[SocketAddr],
     at_once: usize,
     rounds: usize,
-) -> (Vec<Duration>, Duration) {
+) -> (Vec<Duration>, Duration, usize) {
     client::runtime().block_on(async {
         let (woken, mut wakes) = unbounded_channel();
         let (acknowledged, mut acknowledgements) = unbounded_channel();
@@ -88,9 +89,10 @@ pub fn measure(
         for number in 0..at_once {
             senders.push(Connection::open(servers[number % servers.len()]).await);
         }
+        let mut refused = 0;
         // Every agent waits again after it was woken.
         for agent in agents {
-            senders[0].insist(&agent.message).await;
+            refused += senders[0].insist(&agent.message).await;
             next(&mut wakes).await;
         }
 
@@ -102,15 +104,17 @@ pub fn measure(
             for (sender, mut connection) in senders.drain(..).enumerate() {
                 let message = agents[(round * at_once + sender) % agents.len()].message.clone();
                 sending.push(tokio::spawn(async move {
-                    connection.insist(&message).await;
-                    connection
+                    let refused = connection.insist(&message).await;
+                    (connection, refused)
                 }));
             }
             for _ in 0..at_once {
                 times.push(next(&mut wakes).await - sent);
             }
             for sender in sending {
-                senders.push(sender.await.expect("it was answered"));
+                let (connection, again) = sender.await.expect("it was answered");
+                senders.push(connection);
+                refused += again;
             }
         }
         let took = start.elapsed();
@@ -118,7 +122,7 @@ pub fn measure(
         for _ in 0..agents.len() + times.len() {
             next(&mut acknowledgements).await;
         }
-        (times, took)
+        (times, took, refused)
     })
 }
 

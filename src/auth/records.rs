@@ -175,8 +175,6 @@ impl Record for Organization {
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] = &[&BY_SLUG];
     const VERSION: u8 = 2;
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("updated_by", "history: who changed it may have left")];
     type Key = Id<Org>;
     fn key(&self) -> Self::Key {
         self.id
@@ -332,7 +330,6 @@ impl Record for ApiKey {
     const EXPORT: Export<Self> = Export::LeftOut("credentials are created where they are used");
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&KEY_MEMBER];
     const UNBOUND: &'static [(&'static str, &'static str)] = &[
-        ("created_by", "history: the admin may have left, and may return"),
         ("replaces", "history: it has ended, or will"),
         ("replaced_by", "history: it may have been revoked, which brings nothing back"),
     ];
@@ -446,8 +443,6 @@ impl Record for Grant {
     const NOUN: &'static str = "access grant";
     const EXPORT: Export<Self> = Export::WHOLE;
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&GRANT_MEMBER];
-    const UNBOUND: &'static [(&'static str, &'static str)] =
-        &[("created_by", "history: the user who granted it may have left")];
     const AFFECTS_ACCESS: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&GRANT_BY_TARGET, &GRANTS_BY_USER, &GRANTS_BY_RESOURCE];

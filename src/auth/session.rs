@@ -59,8 +59,9 @@ impl Record for Session {
     const REFERENCES: &'static [&'static dyn AnyReference] = &[&SESSION_USER];
     const ORG_SCOPED: bool = false;
     const AFFECTS_ACCESS: bool = true;
-    // Every sign-in would wake everybody who waits. It is a change of access all the same: a database that is
-    // set back, such as a standby that lacks the last commits, has another version than with the session.
+    // Every sign-in with a password alone would wake everybody who waits. It is a change of access all the
+    // same: a database that is set back, such as a standby that lacks the last commits, has another version
+    // than with the session.
     const NEW_REVOKES_NOTHING: bool = true;
     const INDEXES: &'static [&'static dyn AnyIndex<Self>] =
         &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY];

@@ -28,6 +28,8 @@ pub enum Kind {
     Prompt,
     /// By its name, in a registry.
     Promptlet,
+    /// By its name, which is free: what runs agents.
+    Provider,
     /// By the slugs of the organization and its own.
     Registry,
     /// By its name: what a key may do.
@@ -87,7 +89,7 @@ pub struct Offer {
 }
 
 impl Kind {
-    const ALL: [Kind; 16] = [
+    const ALL: [Kind; 17] = [
         Kind::Account,
         Kind::Agent,
         Kind::Environment,
@@ -97,6 +99,7 @@ impl Kind {
         Kind::Person,
         Kind::Prompt,
         Kind::Promptlet,
+        Kind::Provider,
         Kind::Registry,
         Kind::Scope,
         Kind::Subject,
@@ -123,6 +126,7 @@ impl Kind {
             Kind::Person => "person",
             Kind::Prompt => "prompt",
             Kind::Promptlet => "promptlet",
+            Kind::Provider => "provider",
             Kind::Registry => "registry",
             Kind::Scope => "scope",
             Kind::Subject => "subject",
@@ -148,7 +152,7 @@ impl Kind {
             Kind::Prompt | Kind::Promptlet => ("/registries/artifacts", "name", ""),
             Kind::Registry => ("/registries", "slug", "name"),
             // They are found otherwise.
-            Kind::Account | Kind::Member | Kind::Person => ("", "", ""),
+            Kind::Account | Kind::Member | Kind::Person | Kind::Provider => ("", "", ""),
             Kind::Scope | Kind::Subject | Kind::Thing => ("", "", ""),
             Kind::Tool => ("/tools", "id", "name"),
             Kind::ExactVersion | Kind::Version => ("/registries/artifact-versions", "version", ""),

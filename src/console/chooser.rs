@@ -10,6 +10,7 @@ use super::fields::Fields;
 use super::frame::Frame;
 use super::hits;
 use super::people;
+use super::runtimes;
 use super::strict::List;
 use super::visit::Visit;
 use crate::auth::{Role, ScopeName};
@@ -176,6 +177,7 @@ pub async fn matches(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> 
         Kind::Account => people::choices(visit, wanted.text, Some("service")).await,
         Kind::Member => people::choices(visit, wanted.text, None).await,
         Kind::Person => people::choices(visit, wanted.text, Some("person")).await,
+        Kind::Provider => runtimes::providers(visit, wanted.text).await,
         Kind::Scope => Ok(scopes(visit, wanted.text)),
         Kind::Subject => subjects(visit, wanted.text).await,
         Kind::Thing => granted(visit, wanted.text).await,
@@ -334,11 +336,17 @@ async fn versions(visit: &Visit, wanted: &Wanted<'_>) -> Result<Vec<Choice>> {
     }
     let artifact_type = if artifact_type.is_empty() { "prompt" } else { artifact_type };
     let of = [("registryRef", registry), ("promptName", prompt), ("artifactType", artifact_type)];
-    let found: List<Value> = visit.api.get("/registries/artifacts", &of).await?;
-    let labels = found.items.first().and_then(|artifact| artifact["labels"].as_object());
-    let labels = labels.into_iter().flatten().filter(|_| kind == Kind::Version);
-    let labels = labels.map(|(label, version)| (label.clone(), field::text_of(version)));
-    let mut choices: Vec<_> = labels.map(|(value, label)| Choice { value, label }).collect();
+    let mut choices = Vec::new();
+    if kind == Kind::Version {
+        let found: List<Value> = visit.api.get("/registries/artifacts", &of).await?;
+        let labels = found.items.first().and_then(|artifact| artifact["labels"].as_object());
+        let labels = labels.into_iter().flatten();
+        let choice = |(label, version): (&String, &Value)| Choice {
+            value: label.clone(),
+            label: field::text_of(version),
+        };
+        choices.extend(labels.map(choice));
+    }
     let query = [&of[..], &[("limit", VERSIONS)]].concat();
     let rows: List<Value> = visit.api.get(Kind::Version.list().0, &query).await?;
     for row in &rows.items {

@@ -98,7 +98,8 @@ pub async fn member(api: &Api, id: &str) -> Result<Member> {
 
 /// The field by which a list is filtered by one of these members; its name is the parameter of the route.
 pub fn filter(visit: &Visit, label: &'static str, chooser: Chooser, members: &[Member]) -> Field {
-    let all = members.iter().map(|one| (one.user_id.clone(), one.name.clone())).collect();
+    let fit = members.iter().filter(|one| chooser.kind != Kind::Person || !one.is_service());
+    let all = fit.map(|one| (one.user_id.clone(), one.name.clone())).collect();
     between(label, chooser, Some("Anyone"), all).preset(visit.query.get(chooser.name))
 }
 

@@ -48,7 +48,7 @@ impl TagFilter {
         path: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Listed<T>> {
-        if !self.can_be() {
+        if !self.can_be() && visit.query.some("q").is_none() {
             return Ok(Listed::none());
         }
         let tags = self.tags.iter().map(|tag| ("tag", tag.as_str()));

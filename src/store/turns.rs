@@ -121,6 +121,20 @@ impl Store {
         {
             return end;
         }
+        self.read_heavy(hints, org, at, read).await
+    }
+
+    /// Reads in the turn of its lane, as [`Store::read_in_turn`] does what costs much.
+    ///
+    /// # Errors
+    /// What `read` returns; 503 if no snapshot is available or too much work waits.
+    pub async fn read_heavy<T>(
+        &self,
+        hints: WorkHints,
+        org: Id<Org>,
+        at: Option<&ReadPoint>,
+        mut read: impl FnMut(&View) -> Result<T>,
+    ) -> Result<T> {
         let _permit = self.turn(hints).await?;
         // Without a state, a new snapshot: the first one was not held while this waited. With one, no
         // second one beside it: those who hold one each would wait for each other.

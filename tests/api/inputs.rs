@@ -29,6 +29,14 @@ fn listed(acme: &Fixture) -> Vec<Value> {
     acme.member.get(&format!("/prompts/p/inputs?registryRef={}/main", acme.slug)).items()
 }
 
+/// A policy of `main` with these rules.
+pub fn govern(acme: &Fixture, rules: Value) {
+    let policy = json!({"name": "P", "severity": "error", "rules": rules});
+    let policy = acme.admin.post("/governance/policies", policy).id();
+    let assignments = format!("/governance/policies/{policy}/assignments");
+    acme.admin.post(&assignments, body(acme, json!({}))).ok();
+}
+
 /// A model that repeats what it was told last, and says what it used.
 pub fn echo() -> Receiver {
     Receiver::responding(|request| {
@@ -194,10 +202,7 @@ fn what_does_not_pass_its_inputs_is_not_published() {
     let model = echo();
     let provider = connected(&acme, &model);
     let rules = json!([{"type": "passesInputs", "value": 100, "llmProviderId": provider}]);
-    let policy = json!({"name": "P", "severity": "error", "rules": rules});
-    let policy = acme.admin.post("/governance/policies", policy).id();
-    let assignments = format!("/governance/policies/{policy}/assignments");
-    acme.admin.post(&assignments, json!({"registryRef": format!("{}/main", acme.slug)})).ok();
+    govern(&acme, rules);
     let publish = |kind: &str, source: &str| {
         let version = json!({"artifactType": kind, "name": "p", "version": "1.0.0",
             "source": source});

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::inputs::{acme, body, create, echo};
+use crate::inputs::{acme, body, create, echo, govern};
 use crate::llm_providers::connected;
 
 #[test]
@@ -11,10 +11,7 @@ fn a_publication_asks_about_no_further_input_once_the_answers_cost_a_dollar() {
     let model = echo();
     let provider = connected(&acme, &model);
     let rules = json!([{"type": "passesInputs", "value": 100, "llmProviderId": provider}]);
-    let policy = json!({"name": "P", "severity": "error", "rules": rules});
-    let policy = acme.admin.post("/governance/policies", policy).id();
-    let assignments = format!("/governance/policies/{policy}/assignments");
-    acme.admin.post(&assignments, body(&acme, json!({}))).ok();
+    govern(&acme, rules);
     for n in 0..12 {
         let expect = json!({"contains": ["Hello"]});
         create(
@@ -28,8 +25,8 @@ fn a_publication_asks_about_no_further_input_once_the_answers_cost_a_dollar() {
             "source": "Hello."});
         acme.member.post("/registries/artifacts", body(&acme, version))
     };
-    // Each answer takes 15 tokens: ten inputs cost 1.50 dollars.
-    acme.admin.put("/model-prices/small", json!({"inputUsd": 10000, "outputUsd": 10000})).ok();
+    // Each answer takes 15 tokens: ten inputs cost 1.00005 dollars.
+    acme.admin.put("/model-prices/small", json!({"inputUsd": 6667, "outputUsd": 6667})).ok();
     let refused = publish("1.0.0").refused(502, "llm_provider_failed");
     let why = refused["message"].as_str().unwrap();
     assert!(why.contains("the inputs of the policy \"P\" cannot be run"), "{why}");
@@ -38,8 +35,8 @@ fn a_publication_asks_about_no_further_input_once_the_answers_cost_a_dollar() {
     let prompts = format!("/registries/artifacts?registryRef={}/main", acme.slug);
     assert!(acme.member.get(&prompts).items().is_empty());
 
-    // The first ten cost 0.85 dollars, and so the two others are asked about, which costs more than that.
-    acme.admin.put("/model-prices/small", json!({"inputUsd": 5666, "outputUsd": 5666})).ok();
+    // The first ten cost 0.9999 dollars, and so the two others are asked about, which costs more than that.
+    acme.admin.put("/model-prices/small", json!({"inputUsd": 6666, "outputUsd": 6666})).ok();
     publish("1.0.0").ok();
     assert_eq!(model.arrived().len(), 12);
 }

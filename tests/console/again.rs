@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::client::{eventually, pick};
-use crate::journeys::{sign_in, with_and_without_scripts};
-use crate::server::{PASSWORD, Running};
+use crate::journeys::{set_up, sign_in, with_and_without_scripts};
+use crate::server::Running;
 use crate::webdriver::{Browser, driver};
 
 /// The id of the member with this address.
@@ -307,18 +307,8 @@ fn a_server_that_is_not_set_up_says_how_and_then_is() {
     browser.shows("roadstead setup-link");
     browser.click("main a[href='/setup']");
     let token = server.setup_token();
-    for (field, text) in [
-        ("link", &*token),
-        ("orgName", "Acme"),
-        ("slug", "acme"),
-        ("name", "Ada"),
-        ("email", "ada@acme.test"),
-        ("password", PASSWORD),
-    ] {
-        browser.fill(&format!("#f-{field}"), text);
-    }
-    browser.click("main button.primary");
-    browser.shows("Today");
+    browser.fill("#f-link", &token);
+    set_up(&browser);
     is_at(&browser, &format!("{home}/o/acme"));
     let members = server.api("ada@acme.test").get("/organizations/members").items();
     assert_eq!(members.len(), 1);

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::client::pick;
 use crate::journeys::{sign_in, with_and_without_scripts};
+use crate::reading::label;
 use crate::server::Running;
 
 const EDIT: &str = "/o/acme/prompts/main/notes/edit";
@@ -231,9 +232,7 @@ fn a_person_promotes_and_another_who_looks_on_rolls_back() {
         server.registry();
         server.publish("prompt", "notes", "1.0.0", "Lead with news.");
         server.publish("prompt", "notes", "1.1.0", "Begin with news.");
-        let label = json!({"registryRef": "main", "promptName": "notes", "label": "production",
-            "version": "1.0.0"});
-        server.ada().patch("/registries/artifacts/labels", label).ok();
+        label(&server, "prompt", "notes", "production", "1.0.0");
         let points_to = || {
             let path = "/registries/artifacts?registryRef=main&promptName=notes";
             server.ada().get(path).items()[0]["labels"]["production"].clone()

@@ -11,7 +11,8 @@ use crate::visitor::Page;
 
 const NOTES: &str = "/o/acme/prompts/main/notes";
 
-fn label(server: &Running, kind: &str, name: &str, label: &str, version: &str) {
+/// Moves a label of a prompt or promptlet in `main`.
+pub fn label(server: &Running, kind: &str, name: &str, label: &str, version: &str) {
     let body = json!({"registryRef": "main", "artifactType": kind, "promptName": name,
         "label": label, "version": version});
     server.ada().patch("/registries/artifacts/labels", body).ok();

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::journeys::{sign_in, with_and_without_scripts};
 use crate::receiver::{Receiver, json_response};
 use crate::server::{PASSWORD, Running};
+use crate::webdriver::{Browser, Driver};
 
 const TRY: &str = "/o/acme/prompts/main/hello/try";
 
@@ -153,16 +154,22 @@ fn streaming(parts: &[&str]) -> Receiver {
     })
 }
 
+/// A browser in which Ada has filled what the first version is tried with.
+fn filled<'a>(driver: &'a Driver, server: &Running, scripts: bool) -> Browser<'a> {
+    let browser = driver.browser(1280, 800, scripts);
+    sign_in(&browser, server, "ada@acme.test");
+    browser.open(&format!("http://{}{TRY}?version=1.0.0", server.address));
+    browser.fill("#v-NAME", "Ada");
+    browser.fill("#f-message", "Go");
+    browser
+}
+
 #[test]
 fn a_person_tries_a_prompt_and_changes_what_she_says() {
     with_and_without_scripts(|driver, scripts| {
         let model = streaming(&["Good ", "<b>morning</b>", " Ada"]);
         let server = server(&model);
-        let browser = driver.browser(1280, 800, scripts);
-        sign_in(&browser, &server, "ada@acme.test");
-        browser.open(&format!("http://{}{TRY}?version=1.0.0", server.address));
-        browser.fill("#v-NAME", "Ada");
-        browser.fill("#f-message", "Go");
+        let browser = filled(driver, &server, scripts);
         browser.click("main button.primary");
         browser.shows("Good <b>morning</b> Ada");
         browser.shows("42");
@@ -190,11 +197,7 @@ fn a_session_that_ends_on_the_page_asks_no_model_and_loses_nothing_that_was_ente
     with_and_without_scripts(|driver, scripts| {
         let model = streaming(&["Good ", "morning"]);
         let server = server(&model);
-        let browser = driver.browser(1280, 800, scripts);
-        sign_in(&browser, &server, "ada@acme.test");
-        browser.open(&format!("http://{}{TRY}?version=1.0.0", server.address));
-        browser.fill("#v-NAME", "Ada");
-        browser.fill("#f-message", "Go");
+        let browser = filled(driver, &server, scripts);
         // All but that of this call.
         server.ada().delete("/auth/sessions").ok();
         browser.click("main button.primary");

@@ -262,6 +262,7 @@ pub fn append_pending(
             ControlFlow::Continue(())
         })
     })?;
+    tx.view().will_get::<AuditEntry>(pending.iter())?;
     let entries = pending.iter().map(|id| tx.fetch(id)).collect::<Result<Vec<AuditEntry>>>()?;
     let mut counts = BTreeMap::<_, u64>::new();
     entries.iter().for_each(|entry| *counts.entry(entry.org).or_default() += 1);

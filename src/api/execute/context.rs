@@ -67,7 +67,7 @@ impl RequestContext {
     /// As [`Auth::authorize`], and those of `read`; 503 if it is to be light, and costs much.
     pub async fn read<T>(
         &self,
-        mut work: WorkHints,
+        work: WorkHints,
         mut read: impl FnMut(&View, &Principal) -> Result<T>,
     ) -> Result<T> {
         let mut read = |view: &View| {
@@ -75,6 +75,7 @@ impl RequestContext {
             read(&view, &who)
         };
         let (store, at) = (&self.executor.store, self.request.at.as_ref());
+        let given_up = || Error::busy("overloaded", "it takes more than may run at once", 1);
         let held = self.request.identified_at().take();
         if self.request.is_light || held.is_some() {
             let end = store.read_light(Id::NIL, at.or(held.as_ref()), &mut read).await;
@@ -82,12 +83,8 @@ impl RequestContext {
             drop(held);
             match end {
                 Some(end) => return end,
-                None if self.request.is_light => {
-                    let message = "it takes more than may run at once";
-                    return Err(Error::busy("overloaded", message, 1));
-                }
-                // It is known by now.
-                None => work = work.costly(),
+                None if self.request.is_light => return Err(given_up()),
+                None => return store.read_heavy(work, Id::NIL, at, read).await,
             }
         }
         store.read_in_turn(work, Id::NIL, at, read).await

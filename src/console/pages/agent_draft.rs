@@ -20,7 +20,6 @@ use crate::console::form::{Form, FormPage};
 use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
-use crate::console::runtimes;
 use crate::console::strict::List;
 use crate::console::tags;
 use crate::console::visit::Visit;
@@ -36,6 +35,7 @@ pub const PAGES: &[Page] = &[
 const FLEET: Chooser = Chooser::one("fleetId", Kind::Fleet);
 const REGISTRY: Chooser = Chooser::one("draft.registryRef", Kind::Registry);
 const PROMPT: Chooser = Chooser::one("draft.promptName", Kind::Prompt).from(REGISTRY.name, "");
+const PROVIDER: Chooser = Chooser::one("draft.provider", Kind::Provider);
 const VERSION: Chooser =
     Chooser::one("draft.promptVersion", Kind::Version).from(REGISTRY.name, PROMPT.name);
 
@@ -90,7 +90,7 @@ async fn draft(visit: &Visit) -> Result<(Form, Vec<Tool>)> {
             .optional()
             .hint("A version, a range such as ^1, or a label."),
         Field::text("draft.model", "Model").optional(),
-        Field::suggest("draft.provider", "Provider", runtimes::providers(visit).await?).optional(),
+        Field::choose("Provider", PROVIDER).optional(),
         Field::special(),
     ];
     // Those that cannot be ticked are looked for.

@@ -22,7 +22,6 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
-use crate::console::runtimes;
 use crate::console::strict::{List, Nullable};
 use crate::console::visit::Visit;
 
@@ -45,8 +44,6 @@ struct Deploy {
     here: String,
     agents: Vec<Choice>,
     environments: Vec<(String, String)>,
-    /// The names of providers that are suggested.
-    providers: Vec<(String, String)>,
     defaults: Defaults,
     /// Variables that need a value, or were given one: the field, and the name.
     variables: Vec<(String, String)>,
@@ -56,6 +53,7 @@ struct Deploy {
     registry: Chooser,
     prompt: Chooser,
     version: Chooser,
+    provider: Chooser,
 }
 
 const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
@@ -63,6 +61,7 @@ const OTHERS: Chooser = Chooser::one("others", Kind::Agent).many();
 const REGISTRY: Chooser = Chooser::one("registryRef", Kind::Registry);
 const PROMPT: Chooser = Chooser::one("promptName", Kind::Prompt).from(REGISTRY.name, "");
 const VERSION: Chooser = Chooser::one("version", Kind::Version).from(REGISTRY.name, PROMPT.name);
+const PROVIDER: Chooser = Chooser::one("provider", Kind::Provider);
 
 /// An agent that can be ticked.
 struct Choice {
@@ -206,13 +205,13 @@ async fn form(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         agents: choices(visit).await?,
         environment: environments.next_cursor.is_some().then_some(ENVIRONMENT),
         environments: choices_of(environments.items, &defaults.environment),
-        providers: runtimes::providers(visit).await?,
         defaults,
         variables,
         others: OTHERS,
         registry: REGISTRY,
         prompt: PROMPT,
         version: VERSION,
+        provider: PROVIDER,
     };
     render(page.frame.status, &page)
 }

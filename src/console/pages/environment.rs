@@ -9,6 +9,7 @@ use super::environments::{Environment, api_path, crumbs};
 use crate::api::Method;
 use crate::base::{Error, Kind, Result, Time};
 use crate::console::api::segment;
+use crate::console::choice::{self, Chooser};
 use crate::console::conflict::{self, Edited};
 use crate::console::filters;
 use crate::console::flash::Flash;
@@ -16,7 +17,6 @@ use crate::console::frame::{Frame, render};
 use crate::console::page::Page;
 use crate::console::reply::Reply;
 use crate::console::roster::{self, Member};
-use crate::console::runtimes;
 use crate::console::strict::Nullable;
 use crate::console::visit::Visit;
 
@@ -24,6 +24,9 @@ use crate::console::visit::Visit;
 pub const PAGES: &[Page] = &[Page::of_org("/o/{org}/environments/{id}")
     .get(|visit| Box::pin(show(visit, None)))
     .post(|visit| Box::pin(act(visit)))];
+
+/// The field for the name of the provider that a credential is for.
+const PROVIDER: Chooser = Chooser::one("credential", choice::Kind::Provider);
 
 #[derive(Template)]
 #[template(path = "environment.html")]
@@ -35,8 +38,7 @@ struct EnvironmentPage {
     chosen: (String, String),
     secrets: Vec<Secret>,
     credentials: Vec<Credential>,
-    /// The names of providers that are suggested.
-    providers: Vec<(String, String)>,
+    provider: Chooser,
     members: Vec<Member>,
     may_write: bool,
 }
@@ -88,16 +90,15 @@ async fn show(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     let edited = chosen.map(|one| one.edited(visit)).unwrap_or_default();
     let mut frame = frame.against(error.as_ref(), &edited, "variable", "variable");
     frame.was = conflict::was(visit, error.as_ref(), &edited, is_sent);
-    let may_write = visit.may(Method::Put, "/environments/id/variables/name");
     let page = EnvironmentPage {
-        frame: frame.live(),
+        frame: frame.live().choosing(),
         chosen: chosen.map(|one| (one.name.clone(), one.value.clone())).unwrap_or_default(),
         variables,
         secrets: visit.api.items(&format!("{path}/secrets"), &[]).await?,
         credentials: visit.api.items(&format!("{path}/provider-credentials"), &[]).await?,
-        providers: if may_write { runtimes::providers(visit).await? } else { Vec::new() },
+        provider: PROVIDER,
         members: roster::members(&visit.api).await?,
-        may_write,
+        may_write: visit.may(Method::Put, "/environments/id/variables/name"),
         environment,
     };
     render(page.frame.status, &page)

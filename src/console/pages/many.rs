@@ -38,6 +38,8 @@ const MOST: usize = 100;
 /// Their names are looked for in so many pages of their list, of this size.
 const PAGES_OF_NAMES: usize = 5;
 const NAMES: usize = 100;
+/// So many that are not among those are read one by one, each with its whole text.
+const ALONE: usize = 10;
 
 /// What is done with each.
 struct Batch {
@@ -100,7 +102,7 @@ impl Batch {
             path: (place.api("/tasks/"), ""),
             named: &["title"],
             from: "cursor",
-            alone: MOST,
+            alone: ALONE,
             has_status: true,
             list: "Tasks",
             back: place.at("/tasks"),
@@ -118,8 +120,7 @@ impl Batch {
             path: (format!("/knowledge-bases/{base}/documents/"), ""),
             named: &["name"],
             from: "cursor",
-            // Each is read with its whole text.
-            alone: 10,
+            alone: ALONE,
             has_status: false,
             list: "Documents",
             back: visit.in_org(&format!("/knowledge/{base}")),

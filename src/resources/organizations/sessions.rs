@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_in_wakes_nobody_who_waits_and_a_sign_out_does() {
+    fn a_sign_in_with_a_password_wakes_nobody_who_waits_and_a_sign_out_does() {
         let fixture = Fixture::new();
         let ada = with_password(&fixture, &fixture.owner);
         let sign_in = || try_password(&fixture, &ada.email, PASSWORD).unwrap();

@@ -123,5 +123,5 @@ async fn those_who_are_woken_at_once_do_not_read_at_once() {
     times.sort();
     // At random times of a second: hardly ever is the middle one of so many in its first fifth.
     assert!(times[WAITERS / 2] > Duration::from_millis(200), "{times:?}");
-    assert!(times[WAITERS - 1] < Duration::from_secs(20), "{times:?}");
+    assert!(times[WAITERS - 1] < Duration::from_secs(5), "{times:?}");
 }

@@ -314,7 +314,7 @@ fn publications() -> [(&'static str, Vec<String>, Value); 3] {
 }
 
 #[test]
-fn models_that_a_publication_asks_have_60_seconds_together() {
+fn each_route_that_publishes_gives_models_60_seconds() {
     let fixture = Fixture::new();
     let server = Arc::new(ServerInfo::bare(fixture.store.keys().clone()));
     let routes = || [publishing::routes(), drafts::routes(), cloning::routes()].into_iter();

@@ -64,7 +64,7 @@ fn with_inputs_a_publication_has_the_whole_time_and_with_judges_alone_less() {
     let provider = judge_at(&fixture, "http://a.test");
     let judge = json!({"type": "judge", "value": "Is it kind?", "llmProviderId": provider});
     assigned(&fixture, "error", json!([judge]), &registry);
-    let within = || {
+    let within = |has_inputs: bool| {
         let registry = registry.id;
         let asked = fixture.store.write_blocking(fixture.org, move |tx| {
             let (name, version) = (ArtifactName::parse("greeting"), Version::parse("1.0.0"));
@@ -77,7 +77,7 @@ fn with_inputs_a_publication_has_the_whole_time_and_with_judges_alone_less() {
                 variables: &[],
                 metadata: &JsonMap::default(),
                 model: "generic",
-                inputs: Some(inputs),
+                inputs: has_inputs.then_some(inputs),
             };
             let mut calls = Calls::default();
             evaluate(tx, registry, &submission, &mut calls)?;
@@ -86,8 +86,10 @@ fn with_inputs_a_publication_has_the_whole_time_and_with_judges_alone_less() {
         });
         asked.unwrap()
     };
-    assert_eq!(within(), (1, Some(Duration::from_secs(30))));
+    let judges_alone = (1, Some(Duration::from_secs(30)));
+    assert_eq!(within(true), judges_alone);
     let policy = passes_inputs(&fixture);
     assign(&fixture, policy.id, json!({"registryId": registry.id})).unwrap();
-    assert_eq!(within(), (2, None), "as long as its route says");
+    assert_eq!(within(true), (2, None), "as long as its route says");
+    assert_eq!(within(false), judges_alone, "promptlets have no inputs");
 }

@@ -30,9 +30,6 @@ const MAX_KEPT_BYTES: usize = 1024 * 1024;
 const MAX_KEPT_ROW_BYTES: usize = 64 * 1024;
 const ROW_OVERHEAD_BYTES: usize = 100;
 
-/// Rows of scans are kept up to here: the rest is left to those that are read one by one.
-const MAX_KEPT_WITH_SCANS: usize = MAX_KEPT_BYTES / 2;
-
 /// A transaction that is read through. It begins with the first read.
 pub struct TransactionReader {
     shared: Arc<Shared>,
@@ -65,7 +62,7 @@ struct State {
     access_version: Option<u64>,
 }
 
-/// The rows that a transaction got, which it would find the same again: by number of table and key, and
+/// The rows that a transaction read by their keys, which it would find the same again: by number of table and key, and
 /// `None` where there is none.
 #[derive(Default)]
 struct KeptRows {
@@ -92,17 +89,6 @@ impl KeptRows {
         if self.rows.entry(table).or_default().insert(key.to_vec(), value).is_none() {
             self.bytes += bytes;
         }
-    }
-
-    /// Keeps the rows that a scan got: many are then read one by one.
-    fn keep_scanned(&mut self, table: i16, rows: &[Row]) -> Result<()> {
-        for row in rows {
-            if self.bytes >= MAX_KEPT_WITH_SCANS {
-                break;
-            }
-            self.keep(table, column(row, 0)?, Some(column(row, 1)?));
-        }
-        Ok(())
     }
 }
 
@@ -324,13 +310,11 @@ impl Reader for TransactionReader {
             }
         }
         for part in unknown.chunks(MAX_ROWS) {
-            // All that comes at once could be kept.
-            let most = (MAX_KEPT_BYTES / part.len()).min(MAX_KEPT_ROW_BYTES / 2);
-            let most = i32::try_from(most).map_err(Error::internal)?;
-            // What cannot be kept would be read twice.
-            if !self.state().kept.has_room() {
-                break;
-            }
+            // All that comes at once can be kept: what cannot be would be read twice.
+            let longest = part.iter().map(|key| key.len()).max().unwrap_or(0);
+            let room = (MAX_KEPT_BYTES - self.state().kept.bytes) / part.len();
+            let Some(most) = room.checked_sub(longest + ROW_OVERHEAD_BYTES) else { break };
+            let most = i32::try_from(most.min(MAX_KEPT_ROW_BYTES / 2)).map_err(Error::internal)?;
             let rows = self.rows(|one| &one.get_all, &[&table, &part, &most])?;
             let kept = &mut self.state().kept;
             for row in &rows {
@@ -356,7 +340,6 @@ impl Reader for TransactionReader {
         let mut limit = FIRST_ROWS;
         while to.as_ref().is_none_or(|to| from < *to) {
             let rows = self.part(table, (&from, to.as_deref()), order, limit)?;
-            self.state().kept.keep_scanned(table, &rows)?;
             let mut bytes = 0;
             for row in &rows {
                 let (key, value) = (column(row, 0)?, column(row, 1)?);

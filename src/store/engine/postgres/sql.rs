@@ -89,11 +89,30 @@ fn part(to: &str, order: &str, limit: &str) -> String {
     )
 }
 
+/// The row under a key that another row gives. A plain join would read all of a table that the statistics
+/// say is nearly empty, and compare the keys then: what died in it, too, and with all of it locked.
+fn row(table: &str, key: &str, name: &str) -> String {
+    format!(
+        "LATERAL (SELECT key, value FROM kv WHERE tbl = {table} AND key = {key} LIMIT 1) AS {name}"
+    )
+}
+
 impl Statements {
     /// Prepares them in one round trip.
     pub async fn prepare(client: &Client) -> Result<Self, Error> {
         let [up, down] = ["", "DESC"].map(|order| part("key < $3", order, "$4"));
         let [up_to_end, down_to_end] = ["", "DESC"].map(|order| part("TRUE", order, "$3"));
+        let find_row = format!(
+            "SELECT entry.value, CASE WHEN octet_length(record.value) <= $5 THEN record.value END, \
+             record.key IS NULL FROM kv AS entry LEFT JOIN {} ON TRUE \
+             WHERE entry.tbl = $1 AND entry.key = $2",
+            row("$3", "$4 || entry.value", "record")
+        );
+        let get_rows = format!(
+            "SELECT wanted.key, CASE WHEN octet_length(kv.value) <= $3 THEN kv.value END, \
+             kv.key IS NULL FROM unnest($2::bytea[]) AS wanted (key) LEFT JOIN {} ON TRUE",
+            row("$1", "wanted.key", "kv")
+        );
         let move_slot_under_lease = format!(
             "{MOVE_SLOT} AND EXISTS \
              (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"
@@ -113,18 +132,8 @@ impl Statements {
             slot_under_lease,
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
-            client.prepare(
-                "SELECT entry.value, \
-                 CASE WHEN octet_length(record.value) <= $5 THEN record.value END, \
-                 record.key IS NULL FROM kv AS entry \
-                 LEFT JOIN kv AS record ON record.tbl = $3 AND record.key = $4 || entry.value \
-                 WHERE entry.tbl = $1 AND entry.key = $2"
-            ),
-            client.prepare(
-                "SELECT wanted.key, CASE WHEN octet_length(kv.value) <= $3 THEN kv.value END, \
-                 kv.key IS NULL FROM unnest($2::bytea[]) AS wanted (key) \
-                 LEFT JOIN kv ON kv.tbl = $1 AND kv.key = wanted.key"
-            ),
+            client.prepare(&find_row),
+            client.prepare(&get_rows),
             client.prepare(&up),
             client.prepare(&up_to_end),
             client.prepare(&down),
