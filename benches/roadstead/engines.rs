@@ -16,6 +16,7 @@ use crate::filling::{Filling, bootstrap};
 use crate::fixture::{file, id, place};
 use crate::postgres_server::PostgresServer;
 use crate::process::{BINARY, Served};
+use crate::relay::Relay;
 use crate::requests;
 use crate::rounds::{self, TIME, median};
 use crate::table::{Row, Target, time};
@@ -42,6 +43,13 @@ const CREATIONS_A_SECOND: f64 = 1_500.0;
 const CREATION_TIME: Duration = Duration::from_millis(1);
 const MOST_CONFLICTS: f64 = 0.1;
 const THREE_TO_ONE: f64 = 1.5;
+
+/// The server whose database is elsewhere: how much longer a round trip takes, and how long a read and a creation
+/// may take then.
+const FAR: &str = "PostgreSQL, one server, 1 ms away";
+const DISTANCE: Duration = Duration::from_millis(1);
+const FAR_READ_TIME: Duration = Duration::from_millis(4);
+const FAR_CREATION_TIME: Duration = Duration::from_millis(8);
 
 /// Agents that wait: with 64 messages at once each is woken every second time.
 const AGENTS: usize = 128;
@@ -129,14 +137,20 @@ fn compare(database: &PostgresServer, count: usize) -> Vec<Row> {
     let step = (count / READ).max(1);
     // Not one after another: neighbours are in one page.
     let order = (0..READ).map(|nth| nth * 7919 % READ * step);
-    let read = order.map(|nth| filled.get(&format!("{tasks}/{}", filled.tasks[nth]))).collect();
+    let read: Vec<_> =
+        order.map(|nth| filled.get(&format!("{tasks}/{}", filled.tasks[nth]))).collect();
     let create = vec![filled.post(&tasks, requests::task())];
-    let mut rows = load_rows(READ_TASK, count, &sides, read);
+    let mut rows = load_rows(READ_TASK, count, &sides, read.clone());
     rows.extend(load_rows("list of 50 tasks", count, &sides, vec![filled.get(&tasks)]));
     rows.extend(wake_rows(count, &sides, &filled));
     // Last, since the stores grow by it.
     rows.extend(load_rows(CREATE_TASK, count, &sides, create.clone()));
     if count == FEW {
+        let network = Relay::far(database.port(), DISTANCE);
+        let [here, there] = [database.port(), network.port].map(|port| format!(":{port}/"));
+        let far = over(FAR, &url.replace(&here, &there), 1);
+        rows.extend(load_rows(READ_TASK, count, &[&files, &far], read));
+        rows.extend(load_rows(CREATE_TASK, count, &[&files, &far], create.clone()));
         let replicated = Side { name: "PostgreSQL, one server, synchronous standby", ..one };
         rows.extend(with_standby(database, || {
             load_rows(CREATE_TASK, count, &[&files, &replicated], create)
@@ -295,14 +309,21 @@ fn measured_rows(
                 target: Target::None,
             });
         }
-        rows.extend(goals(what, count, connections, &outcomes));
+        let is_far = sides.iter().any(|side| side.name == FAR);
+        rows.extend(goals(what, count, connections, is_far, &outcomes));
     }
     rows
 }
 
-/// What is to be reached, of the outcomes of files, one server, and three.
-fn goals(what: &str, count: usize, connections: usize, outcomes: &[Vec<Measured>]) -> Vec<Row> {
-    let [_, one, three] = outcomes else { return vec![] };
+/// What is to be reached, of the outcomes of files, one server and three, or of files and one that is far from its
+/// database.
+fn goals(
+    what: &str,
+    count: usize,
+    connections: usize,
+    is_far: bool,
+    outcomes: &[Vec<Measured>],
+) -> Vec<Row> {
     // Where requests were repeated, nothing is reached.
     if outcomes.iter().flatten().any(|run| run.refused > 0) {
         return vec![];
@@ -314,6 +335,16 @@ fn goals(what: &str, count: usize, connections: usize, outcomes: &[Vec<Measured>
         ratio,
         target,
     };
+    let within = |side: &str, runs: &[Measured], limit: Duration| {
+        let half = median(runs.iter().map(|run| run.half.as_secs_f64()));
+        let (ours, ratio) = (time(Duration::from_secs_f64(half)), half / limit.as_secs_f64());
+        row(side, ours, format!("limit {}", time(limit)), ratio, Target::AtMost(1.0))
+    };
+    if let ([_, far], true, FEW_AT_ONCE) = (outcomes, is_far, connections) {
+        let limit = if what == READ_TASK { FAR_READ_TIME } else { FAR_CREATION_TIME };
+        return vec![within(FAR, far, limit)];
+    }
+    let [_, one, three] = outcomes else { return vec![] };
     let rate = median(one.iter().map(|run| run.rate));
     let a_second = |least: f64| {
         let (ours, baseline) = (format!("{rate:.0}/s"), format!("target {least:.0}/s"));
@@ -330,12 +361,7 @@ fn goals(what: &str, count: usize, connections: usize, outcomes: &[Vec<Measured>
                 row("three servers / one server", ours, baseline, ratio, target),
             ]
         }
-        (CREATE_TASK, FEW_AT_ONCE) => {
-            let half = median(one.iter().map(|run| run.half.as_secs_f64()));
-            let ours = time(Duration::from_secs_f64(half));
-            let (limit, ratio) = (time(CREATION_TIME), half / CREATION_TIME.as_secs_f64());
-            vec![row("one server", ours, format!("limit {limit}"), ratio, Target::AtMost(1.0))]
-        }
+        (CREATE_TASK, FEW_AT_ONCE) => vec![within("one server", one, CREATION_TIME)],
         (CREATE_TASK, MANY_AT_ONCE) => {
             let each = conflicts_each(one);
             let (ours, limit) = (format!("{each:.3}"), format!("limit {MOST_CONFLICTS:.1}"));

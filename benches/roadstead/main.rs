@@ -52,6 +52,10 @@ mod plans;
 #[allow(clippy::unwrap_used)] // It is of the tests.
 #[path = "../../tests/postgres_server/mod.rs"]
 mod postgres_server;
+#[cfg(feature = "postgres")]
+#[allow(clippy::unwrap_used, dead_code)] // It is of the tests, which cut it, too.
+#[path = "../../tests/postgres_tools/relay.rs"]
+mod relay;
 mod process;
 mod processor;
 mod promotions;

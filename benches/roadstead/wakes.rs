@@ -40,7 +40,7 @@ pub fn rows() -> Vec<Row> {
     };
     let agents: Vec<_> = agents.into_iter().map(waiter).collect();
     let row = |how: &str, at_once, rounds| {
-        let (mut times, _) = measure(&agents, &[fixture.address], at_once, rounds);
+        let (mut times, ..) = measure(&agents, &[fixture.address], at_once, rounds);
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
         Row {

@@ -111,9 +111,6 @@ pub struct TakenItem {
 
 impl TakenItem {
     /// Encodes things that were taken.
-    ///
-    /// # Errors
-    /// If one cannot be written.
     pub fn all<O: Output>(things: &[O]) -> Result<Vec<Self>> {
         let one = |thing: &O| {
             let json = serde_json::to_value(thing)

@@ -77,9 +77,6 @@ impl Resource {
 
 /// Verifies what must hold between the records of one organization and no table's own check sees;
 /// adds a finding for each contradiction.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub type Check = fn(&View, &mut Findings) -> Result<()>;
 
 /// Mends some of what a [`Check`] finds in the transaction's organization; returns what was wrong, or

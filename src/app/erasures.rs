@@ -107,9 +107,6 @@ impl Erasures {
     }
 
     /// Writes it into a data directory that has none, durably.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
         let mut file = BufWriter::new(new_file(&dir.join(ERASURES))?);
         file.write_all(title_line(&self.installation, self.since).as_bytes())?;

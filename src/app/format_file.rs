@@ -70,9 +70,6 @@ impl PreviousKey {
 }
 
 /// Returns the text of the file of a directory.
-///
-/// # Errors
-/// If it cannot be read.
 pub(super) fn text_of(dir: &Path) -> Result<String, DataDirError> {
     let path = dir.join(FORMAT_FILE);
     fs::read_to_string(&path).map_err(|error| DataDirError(placement::unreadable(&path, &error)))
@@ -124,9 +121,6 @@ impl Format {
     }
 
     /// Writes the file of a directory atomically and durably.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
         let text = self.text();
         let unfinished = dir.join("format.unfinished");

@@ -88,9 +88,6 @@ impl SharedStore {
 
     /// Returns the ledger of erasures. It is in the store itself: complete for as long as erasures
     /// are kept, unless the store was filled from elsewhere since.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub(super) fn erasures(&self) -> Result<Erasures> {
         let noted = self.engine.note(ERASURES_SINCE)?.and_then(|text| text.parse().ok());
         let noted = Time::from_millis(noted.unwrap_or_default());

@@ -76,9 +76,6 @@ pub struct StoreStatus {
 }
 
 /// Returns what a store says about itself.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn store_status(store: &Store) -> Result<StoreStatus> {
     Ok(StoreStatus {
         is_set_up: store.read_now(Id::NIL, organizations::has_any_user)?,

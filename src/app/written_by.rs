@@ -20,17 +20,11 @@ pub fn is_of_older(dir: &Path) -> bool {
 }
 
 /// Notes that this release serves the directory.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn note(dir: &Path) -> std::io::Result<()> {
     note_version(dir, env!("CARGO_PKG_VERSION"))
 }
 
 /// Notes that a release of this version served the directory.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn note_version(dir: &Path, version: &str) -> std::io::Result<()> {
     if version_of(dir).is_some_and(|written| written == version) {
         return Ok(());

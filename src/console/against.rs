@@ -58,9 +58,6 @@ pub fn usual(artifact: &Artifact) -> &str {
 }
 
 /// What a text changes of the version that was chosen; `None` if there is none such.
-///
-/// # Errors
-/// Those of the route.
 pub async fn difference(
     visit: &Visit,
     place: &Place,

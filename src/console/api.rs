@@ -63,9 +63,6 @@ impl Api {
     }
 
     /// Gets a resource, with these parameters beside the organization's.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn get<T: DeserializeOwned>(&self, path: &str, query: &[(&str, &str)]) -> Result<T> {
         self.with_query(Method::Get, path, query).await
     }
@@ -83,9 +80,6 @@ impl Api {
 
     /// Gets the items of a list: the first 1,000, for choices and for names of what other lists refer
     /// to.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn items<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -107,25 +101,16 @@ impl Api {
     }
 
     /// Deletes a resource.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn delete(&self, path: &str, query: &[(&str, &str)]) -> Result<()> {
         self.with_query::<Value>(Method::Delete, path, query).await.map(drop)
     }
 
     /// Posts JSON, to which the organization is added.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Post, path, body).await
     }
 
     /// Posts JSON to a route that passes on what another server says, for a stream of it.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn post_for_text(&self, path: &str, body: Value) -> Result<TextStream> {
         let (route, params) = self.calls.find(Method::Post, path)?;
         let arguments = Arguments::Json(self.in_org(body));
@@ -182,9 +167,6 @@ impl Api {
     }
 
     /// Sets a resource.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Put, path, body).await
     }
@@ -206,17 +188,11 @@ impl Api {
     }
 
     /// Updates a resource.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn patch<T: DeserializeOwned>(&self, path: &str, body: Value) -> Result<T> {
         self.with_body(Method::Patch, path, body).await
     }
 
     /// Gets a resource with its entity tag.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn get_tagged<T: DeserializeOwned>(
         &self,
         path: &str,

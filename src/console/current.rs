@@ -43,9 +43,6 @@ struct Content {
 
 impl Current {
     /// The text that the query selects or else the usual one; `None` if there is no text for every model.
-    ///
-    /// # Errors
-    /// Those of the routes.
     pub async fn read(visit: &Visit, place: &Place, artifact: &Artifact) -> Result<Option<Self>> {
         let latest = &artifact.latest_version;
         let is_known = |asked: &&str| artifact.labels.contains_key(*asked) || latest == asked;

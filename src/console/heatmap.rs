@@ -71,9 +71,6 @@ impl Day {
 
 impl Heatmap {
     /// Reads the days.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(visit: &Visit) -> Result<Self> {
         let days: List<Day> = visit.api.get("/deployments/heatmap", &[]).await?;
         let now = visit.api.calls.executor.store.clock().now();

@@ -162,9 +162,6 @@ impl<T: DeserializeOwned> Listed<T> {
 }
 
 /// Searches.
-///
-/// # Errors
-/// Those of the route.
 pub async fn find(visit: &Visit, query: &[(&str, &str)]) -> Result<Found> {
     visit.api.get("/search", query).await
 }

@@ -37,9 +37,6 @@ struct Environment {
 
 impl Names {
     /// Those that the visitor may see.
-    ///
-    /// # Errors
-    /// Those of the routes.
     pub async fn read(visit: &Visit, place: &Place) -> Result<Self> {
         let of = [("registryRef", place.registry.as_str()), ("artifactType", "promptlet")];
         let promptlets: Vec<Named> = visit.api.items("/registries/artifacts", &of).await?;

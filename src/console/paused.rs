@@ -77,18 +77,12 @@ pub fn heading(scope: &str) -> &'static str {
 }
 
 /// The people who may have paused something; none are read if nobody has.
-///
-/// # Errors
-/// Those of the route.
 pub async fn people(api: &Api, paused: &Nullable<Pause>) -> Result<People> {
     let is_by_somebody = paused.0.as_ref().is_some_and(|pause| pause.by.is_some());
     if is_by_somebody { People::read(api).await } else { Ok(People::default()) }
 }
 
 /// Pauses or resumes what has this path in the API, as the form says that was sent.
-///
-/// # Errors
-/// Those of the route.
 pub async fn act(visit: &Visit, path: &str) -> Result<()> {
     let is_begun = visit.form.get("action") == "pause";
     let (verb, body) = if is_begun {

@@ -107,18 +107,12 @@ pub async fn several(
 }
 
 /// What can be chosen of the members whose name or address has this text; the newest for none.
-///
-/// # Errors
-/// Those of the route.
 pub async fn choices(visit: &Visit, text: &str, kind: Option<&str>) -> Result<Vec<Choice>> {
     let found = called(visit, text, kind).await?.into_iter();
     Ok(found.map(|one| Choice { value: one.email, label: one.name }).collect())
 }
 
 /// The same of people, by their ids: `user:…`.
-///
-/// # Errors
-/// Those of the route.
 pub async fn by_id(visit: &Visit, text: &str) -> Result<Vec<Choice>> {
     let found = called(visit, text, Some("person")).await?.into_iter();
     let choice = |one: Person| Choice {

@@ -123,17 +123,11 @@ impl Place {
     }
 
     /// An exact version, once for each model that it has a text for.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn rows(&self, api: &Api, version: &str) -> Result<Vec<VersionRow>> {
         api.items("/registries/artifact-versions", &self.query(&[("version", version)])).await
     }
 
     /// The artifact, if there is one yet.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn find(&self, api: &Api) -> Result<Option<Artifact>> {
         let found: List<Artifact> = api.get("/registries/artifacts", &self.query(&[])).await?;
         Ok(found.items.into_iter().next())
@@ -152,9 +146,6 @@ impl Place {
 const ENVIRONMENT: Chooser = Chooser::one("environment", Kind::Environment);
 
 /// The choice between the environments that the visitor may use, and none.
-///
-/// # Errors
-/// Those of the route.
 pub async fn environment(visit: &Visit, label: &'static str) -> Result<Field> {
     chooser::pick(visit, label, ENVIRONMENT, Some("No environment")).await
 }
@@ -188,9 +179,6 @@ pub async fn passed_on(
 const REGISTRY: Chooser = Chooser::one("registryRef", Kind::Registry);
 
 /// The choice between the registries that the visitor may use.
-///
-/// # Errors
-/// Those of the route.
 pub async fn registry(visit: &Visit, label: &'static str) -> Result<Field> {
     chooser::pick(visit, label, REGISTRY, None).await
 }
@@ -204,9 +192,6 @@ struct LlmProvider {
 }
 
 /// The LLM providers, the default one first: ids and names.
-///
-/// # Errors
-/// Those of the route.
 pub async fn llm_providers(api: &Api) -> Result<Vec<(String, String)>> {
     let mut all: Vec<LlmProvider> = api.items("/llm-providers", &[]).await?;
     all.sort_by_key(|one| !one.is_default);
@@ -214,9 +199,6 @@ pub async fn llm_providers(api: &Api) -> Result<Vec<(String, String)>> {
 }
 
 /// The same, after the choice of none, which is that of the default one.
-///
-/// # Errors
-/// Those of the route.
 pub async fn llm_providers_or_default(api: &Api) -> Result<Vec<(String, String)>> {
     let mut all = llm_providers(api).await?;
     all.insert(0, (String::new(), "The default one".to_string()));
@@ -236,9 +218,6 @@ struct Member {
 
 impl People {
     /// Reads them.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(api: &Api) -> Result<Self> {
         let members: Vec<Member> = api.items("/organizations/members", &[]).await?;
         let names = members.into_iter().map(|member| (member.user_id, member.name)).collect();

@@ -81,9 +81,6 @@ impl Member {
 }
 
 /// Reads the members.
-///
-/// # Errors
-/// Those of the route.
 pub async fn members(api: &Api) -> Result<Vec<Member>> {
     api.items("/organizations/members", &[]).await
 }
@@ -224,9 +221,6 @@ impl Thing {
 }
 
 /// Reads the registries, environments and fleets that the visitor may use.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn things(api: &Api) -> Result<Vec<Thing>> {
     let mut things = Vec::new();
     for (kind, path) in THINGS {
@@ -237,9 +231,6 @@ pub async fn things(api: &Api) -> Result<Vec<Thing>> {
 }
 
 /// The choice between those that are offered; `none` is what it says where none is chosen.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn thing(
     visit: &Visit,
     label: &'static str,

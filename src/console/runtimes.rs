@@ -30,9 +30,6 @@ struct Environment {
 }
 
 /// The names with this beginning that agents and credentials have which the visitor may use.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn providers(visit: &Visit, text: &str) -> Result<Vec<Choice>> {
     let agents: List<Agent> = visit.api.get("/agents", &[("limit", AGENTS)]).await?;
     let limit = [("limit", ENVIRONMENTS)];

@@ -38,9 +38,6 @@ impl TagFilter {
     }
 
     /// Reads what has these tags of the list at `path`: see [`Listed::read`].
-    ///
-    /// # Errors
-    /// Those of the routes.
     pub async fn listed<T: DeserializeOwned>(
         &self,
         visit: &Visit,

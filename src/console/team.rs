@@ -133,9 +133,6 @@ impl TeamPlace {
     }
 
     /// The number of a task, by its id.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn number_of(&self, api: &Api, task: &str) -> Result<u32> {
         let task: TaskNumber =
             api.get(&self.api(&format!("/tasks/{}", segment(task))), &[]).await?;
@@ -143,9 +140,6 @@ impl TeamPlace {
     }
 
     /// The numbers of tasks, by their ids.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn numbers_of<'a>(
         &self,
         api: &Api,
@@ -202,17 +196,11 @@ pub struct Crew(pub Vec<TeamAgent>);
 
 impl Crew {
     /// Reads them.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(api: &Api, place: &TeamPlace) -> Result<Self> {
         Crew::of_team(api, &place.team.id).await
     }
 
     /// The same of the team with this id.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn of_team(api: &Api, team: &str) -> Result<Self> {
         let path = format!("/teams/{}/agents", segment(team));
         let mut all = Vec::new();

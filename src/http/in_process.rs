@@ -122,9 +122,6 @@ impl InProcess {
     }
 
     /// Executes a request.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn execute(&self, request: Request) -> Result<Response> {
         let Route { method, path, .. } = *request.route;
         tracing::trace!(target: CALLS, method = method.as_str(), path, "an adapter calls a route");

@@ -84,9 +84,6 @@ impl Api {
     }
 
     /// Gets a resource by the pattern of its path, the values of its parameters and other arguments.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn get<T: DeserializeOwned>(
         &self,
         pattern: &'static str,
@@ -97,9 +94,6 @@ impl Api {
     }
 
     /// Posts JSON, likewise.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn post<T: DeserializeOwned>(
         &self,
         pattern: &'static str,
@@ -124,9 +118,6 @@ impl Api {
     }
 
     /// Calls a route and returns its JSON.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn call(
         &self,
         route: &Arc<Route>,
@@ -140,9 +131,6 @@ impl Api {
 
     /// Waits until the thing has another tag than this one; returns its new tag, or none if it has
     /// not changed in the time of the arguments.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn changed(
         &self,
         route: &Arc<Route>,
@@ -156,9 +144,6 @@ impl Api {
     }
 
     /// The stream of items of a route that waits.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn stream(
         &self,
         route: &Arc<Route>,

@@ -272,9 +272,6 @@ impl LogEntry {
 // ── Consistency ──────────────────────────────────────────────────────────────
 
 /// Verifies that the job of every scheduled delivery exists.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |delivery: Delivery| {
         let id = delivery.id;
@@ -289,9 +286,6 @@ pub fn check_deliveries(view: &View, findings: &mut Findings) -> Result<()> {
 
 /// Gives up deliveries whose job is gone, a hundred at once: nothing would try them. Returns what was
 /// wrong, if anything was.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn mend_deliveries(tx: &mut Tx) -> Result<Option<String>> {
     let (view, mut lost) = (tx.view(), Vec::new());
     view.for_each(ListSource::TABLE, &(), Order::Ascending, |delivery: Delivery| {

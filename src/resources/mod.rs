@@ -183,9 +183,6 @@ pub fn tables() -> Vec<TableInfo> {
 }
 
 /// Verifies the consistency between the records of an organization, beyond each table's own check.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     entries().flat_map(|entry| entry.checks).try_for_each(|check| check(view, findings))?;
     api::audit::verify(view, findings)
@@ -193,9 +190,6 @@ pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
 
 /// Mends some of what [`check`] finds in the transaction's organization; returns what was wrong, or
 /// `None` if nothing is left that can be mended.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
     for mend in entries().flat_map(|entry| entry.mends) {
         if let Some(why) = mend(tx)? {

@@ -142,9 +142,6 @@ impl Store {
 
     /// Starts a store over an engine with these tables, as [`Store::start`] does over storage.
     /// `signals` are those that the engine notifies.
-    ///
-    /// # Errors
-    /// If the engine cannot be read.
     pub fn start_over(
         engine: Arc<dyn Engine>,
         signals: Arc<Signals>,
@@ -283,9 +280,6 @@ impl Store {
     }
 
     /// Returns the time of the newest id that is known to be stored: no clock should be behind it.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn newest_id_at(&self) -> Result<Option<Time>> {
         let watermark = self.read_now(Id::NIL, |view| view.get::<IdWatermark>(&()))?;
         Ok(watermark.map(|watermark| Time::from_millis(watermark.newest_millis)))
@@ -304,9 +298,6 @@ impl Store {
 
     /// Reads everything in these tables and reports what is wrong. Indexes that are not built are
     /// skipped.
-    ///
-    /// # Errors
-    /// If the engine cannot be read.
     pub fn check(&self, tables: &[TableInfo]) -> Result<check::Findings> {
         let reader = self.engine.snapshot();
         let mut findings = check::Findings::default();

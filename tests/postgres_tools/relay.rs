@@ -1,9 +1,10 @@
-//! A network that can be cut: what is sent while it is cut arrives when it is mended.
+//! A network that can be cut: what is sent while it is cut arrives when it is mended. It may be a long one.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
+use std::time::Duration;
 
 /// Forwards connections to a port of this machine.
 pub struct Relay {
@@ -25,6 +26,12 @@ impl State {
 
 impl Relay {
     pub fn to(port: u16) -> Self {
+        Self::far(port, Duration::ZERO)
+    }
+
+    /// The same, on which a round trip takes longer by `delay`. What is sent before the answer to what was
+    /// sent last waits for that, too.
+    pub fn far(port: u16, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Relay { port: listener.local_addr().unwrap().port(), state: Arc::default() };
         let state = relay.state.clone();
@@ -37,8 +44,8 @@ impl Relay {
                     let _ = (here.set_nodelay(true), there.set_nodelay(true));
                     let (Ok(from), Ok(to)) = (here.try_clone(), there.try_clone()) else { return };
                     let back = state.clone();
-                    thread::spawn(move || forward(there, here, &back));
-                    forward(from, to, &state);
+                    thread::spawn(move || forward(there, here, &back, delay));
+                    forward(from, to, &state, Duration::ZERO);
                 });
             }
         });
@@ -57,10 +64,11 @@ impl Relay {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, state: &State) {
+fn forward(mut from: TcpStream, mut to: TcpStream, state: &State, delay: Duration) {
     let mut bytes = [0; 64 * 1024];
     while let Ok(read @ 1..) = from.read(&mut bytes) {
         state.wait();
+        thread::sleep(delay);
         if to.write_all(&bytes[..read]).is_err() {
             break;
         }

@@ -3,12 +3,36 @@
 use crate::source::{Kind, Source, Token};
 use crate::{assert_clean, assert_reports, of_product};
 
-/// Sections of errors that say only that the store may fail: whatever takes a transaction may.
+/// What sections of errors say that nobody needs to be told: whatever takes a transaction, reads or writes may
+/// fail, and what calls a route returns the errors of the route.
+const NO_NEWS: [&str; 19] = [
+    "500 if the store cannot be read.",
+    "If a record cannot be read or the store fails.",
+    "If it cannot be reached.",
+    "If it cannot be read.",
+    "If it cannot be written.",
+    "If one cannot be written.",
+    "If that cannot be stored.",
+    "If that fails.",
+    "If that is not possible.",
+    "If the engine cannot be read.",
+    "If the file cannot be written.",
+    "If the storage fails.",
+    "If the store fails.",
+    "If the template fails.",
+    "If they cannot be read or taken.",
+    "Those of the API.",
+    "Those of the function.",
+    "Those of the route.",
+    "Those of the routes.",
+];
+
+/// Sections of errors that say no more than [`NO_NEWS`].
 fn empty_sections(source: &Source) -> Vec<String> {
     let lines: Vec<_> = source.text.lines().map(str::trim).collect();
     let is_empty = |lines: &[&str]| {
         lines[0] == "/// # Errors"
-            && ["/// If the store fails.", "/// If the storage fails."].contains(&lines[1])
+            && lines[1].strip_prefix("/// ").is_some_and(|text| NO_NEWS.contains(&text))
             && !lines[2].starts_with("///")
     };
     let sections = lines.windows(3).enumerate().filter(|(_, lines)| is_empty(lines));

@@ -47,9 +47,6 @@ enum Stage {
 
 impl Restart {
     /// Verifies the chain of the view's organization; `None` if it is as it was left.
-    ///
-    /// # Errors
-    /// If a record cannot be read or the store fails.
     pub fn of_broken(view: &View) -> Result<Option<Self>> {
         let mut findings = Findings::default();
         verify(view, &mut findings)?;

@@ -18,9 +18,6 @@ const MAX_PLACED: usize = 100;
 const NEIGHBOURS: u64 = 8;
 
 /// Verifies the chain of the organization: a finding says where it was changed, cut or reordered.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn verify(view: &View, findings: &mut Findings) -> Result<()> {
     let slug = view.get::<Organization>(&view.org())?.map(|organization| organization.slug);
     let name = slug.map_or_else(|| view.org().to_string(), |slug| slug.to_string());

@@ -192,9 +192,6 @@ impl Executor {
     }
 
     /// Returns the slug of the organization that an API key is for; none for a session.
-    ///
-    /// # Errors
-    /// 500 if the store cannot be read.
     pub async fn key_organization(&self, identity: &Identity) -> Result<Option<Slug>> {
         let Some(org) = key_organization(identity) else { return Ok(None) };
         let find = |view: &View| view.fetch::<Organization>(&org);
@@ -203,9 +200,6 @@ impl Executor {
 
     /// Returns the role with which an API key acts in its organization; `None` for a session, and for a
     /// user who has left.
-    ///
-    /// # Errors
-    /// 500 if the store cannot be read.
     pub async fn key_role(&self, identity: &Identity) -> Result<Option<Role>> {
         let Some(org) = key_organization(identity) else { return Ok(None) };
         let find = |view: &View| view.get::<Membership>(&(identity.user, org));

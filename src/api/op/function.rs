@@ -30,9 +30,6 @@ pub trait ReadFn<P, I, T>: Copy + Send + Sync + 'static {
     }
 
     /// Runs it.
-    ///
-    /// # Errors
-    /// Those of the function.
     fn run(&self, view: &View, req: &Req<P, I>, calls: &mut Calls) -> Result<T>;
 }
 
@@ -66,9 +63,6 @@ pub trait WriteFn<P, I, T>: Copy + Send + Sync + 'static {
     }
 
     /// Runs it.
-    ///
-    /// # Errors
-    /// Those of the function.
     fn run(&self, tx: &mut Tx, req: &Req<P, I>, calls: &mut Calls) -> Result<Outcome<T>>;
 }
 

@@ -87,9 +87,6 @@ pub struct BlockWriter<W> {
 
 impl<W: Write> BlockWriter<W> {
     /// Begins a file.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn new(mut out: W) -> std::io::Result<Self> {
         out.write_all(MAGIC)?;
         Ok(BlockWriter { out, running: Running::new() })

@@ -107,9 +107,6 @@ pub enum Encrypted<W: Write> {
 
 impl<W: Write> Encrypted<W> {
     /// Writes the end.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn finish(self) -> std::io::Result<W> {
         match self {
             Encrypted::Plain(out) => Ok(out),

@@ -30,9 +30,6 @@ impl LastBackup {
     }
 
     /// Replaces the record of a data directory, atomically.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn write(&self, dir: &Path) -> std::io::Result<()> {
         let unfinished = dir.join(format!("{LAST_BACKUP}.unfinished"));
         match fs::remove_file(&unfinished) {

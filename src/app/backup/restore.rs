@@ -302,9 +302,6 @@ impl Building {
     }
 
     /// Moves it to its place.
-    ///
-    /// # Errors
-    /// If that is not possible.
     pub fn complete(mut self, dir: &DataDir) -> Result<(), BackupError> {
         move_into_place(&self.path, &dir.absolute())?;
         self.is_complete = true;
@@ -361,9 +358,6 @@ pub(in crate::app) fn unwritable(path: &Path) -> impl Fn(std::io::Error) -> Back
 
 /// Moves a directory to its place, where there is none or an empty one, durably. One that was made in
 /// its place is emptied into it, and is complete with its last file.
-///
-/// # Errors
-/// If that is not possible.
 pub(in crate::app) fn move_into_place(path: &Path, place: &Path) -> Result<(), BackupError> {
     File::open(path)?.sync_all()?;
     if path.parent() == Some(place) {

@@ -73,9 +73,6 @@ pub trait Sink {
 /// Sends all records of a store at one commit: of a data directory, or, without `dir`, of a store
 /// that has none. With `gently` it leaves most of the time to others. Records are sent as they are
 /// stored: whether they can be decoded is for the sink, which in a server is another process.
-///
-/// # Errors
-/// If they cannot be read or taken.
 pub fn send(
     dir: Option<&DataDir>,
     store: &Store,

@@ -42,9 +42,6 @@ impl Source {
     }
 
     /// Passes all records to `sink`.
-    ///
-    /// # Errors
-    /// If they cannot be read or taken.
     pub fn send(
         self,
         dir: &DataDir,

@@ -70,9 +70,6 @@ impl Target {
     }
 
     /// Gives it its name.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn complete(mut self) -> std::io::Result<()> {
         fs::rename(&self.unfinished, &self.path)?;
         self.is_complete = true;

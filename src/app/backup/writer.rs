@@ -28,9 +28,6 @@ pub struct BackupWriter<'a, W> {
 
 impl<'a, W: Write> BackupWriter<'a, W> {
     /// Begins a backup. `progress` is called after each block.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn new(out: W, progress: &'a mut dyn FnMut(&Totals)) -> std::io::Result<Self> {
         let (blocks, totals) = (BlockWriter::new(out)?, Totals::default());
         Ok(BackupWriter {

@@ -50,9 +50,6 @@ impl LedgerNote {
     }
 
     /// Returns what is to be noted of a store that is its own ledger.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn of_store(rows: &Rows) -> Result<Self> {
         let mut note = LedgerNote::default();
         rows.scan(Erasure::TABLE, &mut |key, value| {

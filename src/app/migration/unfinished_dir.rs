@@ -70,9 +70,6 @@ impl UnfinishedDir {
     }
 
     /// Opens its database, or creates it.
-    ///
-    /// # Errors
-    /// If that is not possible.
     pub fn database(&self) -> Result<Redb, BackupError> {
         let path = self.path.join(DATABASE);
         let tables = || table_names(&resources::tables());
@@ -88,9 +85,6 @@ impl UnfinishedDir {
     }
 
     /// Removes a file that an earlier process left.
-    ///
-    /// # Errors
-    /// If that is not possible.
     pub fn require_absent(&self, name: &str) -> std::io::Result<()> {
         match fs::remove_file(self.path.join(name)) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -99,9 +93,6 @@ impl UnfinishedDir {
     }
 
     /// Makes it a data directory, and moves it to its place.
-    ///
-    /// # Errors
-    /// If that is not possible.
     pub fn complete(self, format: &Format, dir: &DataDir) -> Result<(), BackupError> {
         // Last: without it the directory is none.
         format.write(&self.path)?;

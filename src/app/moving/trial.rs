@@ -77,9 +77,6 @@ impl Trial {
     }
 
     /// Creates the store of the trial.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn store(&self) -> Result<Store, DataDirError> {
         DataDir::at(self.path.join(STORE)).create()
     }

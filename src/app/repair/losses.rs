@@ -37,9 +37,6 @@ impl Losses {
     }
 
     /// Adds one.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn add(&mut self, loss: &Loss<'_>, tables: &[TableInfo]) -> Result<()> {
         let Loss { kind, table, key, value, why } = loss;
         *self.counts.entry(*kind).or_default().entry(table).or_default() += 1;
@@ -63,9 +60,6 @@ impl Losses {
     }
 
     /// Adds what is missing of the write-ahead log: of which tables it is nobody knows.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub fn add_missing_log(&mut self, what: &str) -> Result<()> {
         let line = json!({
             "kind": "log", "table": null, "key": null, "why": what, "record": null, "value": null,
@@ -74,9 +68,6 @@ impl Losses {
     }
 
     /// Makes the file durable.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn finish(&mut self) -> Result<()> {
         self.file.flush().and_then(|()| self.file.get_ref().sync_all()).map_err(|e| unwritten(&e))
     }

@@ -180,9 +180,6 @@ pub(super) fn require_private(path: &Path, mode: u32) -> Result<(), DataDirError
 type Content = (Zeroizing<Vec<u8>>, u32);
 
 /// Reads a small file; `None` if it is not there.
-///
-/// # Errors
-/// If it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Option<Content>, DataDirError> {
     let read = || -> std::io::Result<Content> {
         let file = File::open(path)?;

@@ -88,9 +88,6 @@ pub struct Activity {
 
 impl Activity {
     /// Reads those that a query selects.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(api: &Api, place: &TeamPlace, query: &[(&str, &str)]) -> Result<Self> {
         let entries = api.get(&place.api("/activity"), query).await?;
         Ok(Activity { entries, people: People::read(api).await? })

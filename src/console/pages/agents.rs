@@ -114,9 +114,6 @@ struct Fleet {
 
 impl Fleets {
     /// Reads them.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(api: &Api) -> Result<Self> {
         let mut all = BTreeMap::new();
         let mut cursor = None;

@@ -82,9 +82,6 @@ pub struct Decision {
 
 impl Decision {
     /// Reads the approvals of what the API has at a path.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(visit: &Visit, path: &str, question: &Question<'_>) -> Result<Self> {
         let path = format!("{path}/approvals");
         let found: List<Approval> = visit.api.get(&path, &[("limit", "100")]).await?;

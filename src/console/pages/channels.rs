@@ -113,9 +113,6 @@ pub struct Created {
 }
 
 /// All types of events that channels deliver, sorted.
-///
-/// # Errors
-/// Those of the route.
 pub async fn event_types(visit: &Visit) -> Result<Vec<String>> {
     let workflows: Vec<Workflow> = visit.api.items("/notifications/action-workflows", &[]).await?;
     let mut types: Vec<_> = workflows.into_iter().flat_map(|one| one.event_types).collect();
@@ -250,9 +247,6 @@ async fn create(visit: &Visit) -> Result<Reply> {
 }
 
 /// Shows the secret with which a webhook is signed.
-///
-/// # Errors
-/// If the template fails.
 pub fn signing_secret(visit: &Visit, name: &str, secret: String, path: String) -> Result<Reply> {
     ShownOnce {
         frame: visit.frame(&format!("The secret of {name}")),

@@ -21,9 +21,6 @@ pub struct Confirm {
 
 impl Confirm {
     /// Shows it, with the error of an attempt.
-    ///
-    /// # Errors
-    /// If the template fails.
     pub fn show(mut self, error: Option<&Error>) -> Result<Reply> {
         self.frame = self.frame.failed(error);
         render(self.frame.status, &self)

@@ -46,9 +46,6 @@ struct Link {
 }
 
 /// The answer to a form whose sender has to prove again who they are: this page, with what was entered.
-///
-/// # Errors
-/// Those of the API.
 pub async fn carrying(visit: &Visit, error: &Error) -> Result<Reply> {
     let mut page = page(visit, visit.form.get("_return"), &visit.form).await?;
     page.frame.status = crate::http::status(error.kind());

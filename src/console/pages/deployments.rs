@@ -107,9 +107,6 @@ struct Environment {
 
 impl Environments {
     /// Reads those that the visitor may use.
-    ///
-    /// # Errors
-    /// Those of the route.
     pub async fn read(api: &Api) -> Result<Self> {
         let all: List<Environment> = api.get("/environments", &[("limit", "100")]).await?;
         Ok(Environments(all.items.into_iter().map(|one| (one.id, one.name)).collect()))

@@ -86,9 +86,6 @@ const STEPS: [(&str, &str, &str, &str); 7] = [
 ];
 
 /// Reads what is to be done, until something is deployed: then it is asked for nothing else.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn read(visit: &Visit) -> Result<FirstSteps> {
     for state in APPLIED {
         if !is_empty(visit, DEPLOYED, &[("state", state)]).await? {

@@ -354,9 +354,6 @@ async fn confirm(visit: &Visit, error: Option<Error>) -> Result<Reply> {
 }
 
 /// Reads the keys of service accounts for which a member answers.
-///
-/// # Errors
-/// Those of the route.
 pub async fn sponsored_by(visit: &Visit, user: &str) -> Result<Vec<Key>> {
     let keys: Vec<Key> = visit.api.items("/api-keys", &[("createdBy", user)]).await?;
     Ok(keys.into_iter().filter(|key| key.service_account_id.0.is_some()).collect())

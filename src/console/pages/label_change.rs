@@ -106,9 +106,6 @@ pub fn state(name: &str) -> (&'static str, &'static str, &'static str) {
 }
 
 /// Reads the changes that wait, of an artifact.
-///
-/// # Errors
-/// Those of the route.
 pub async fn waiting(api: &Api, place: &Place) -> Result<Vec<LabelChange>> {
     let query = place.query(&[("state", "pending"), ("limit", "100")]);
     let found: List<LabelChange> = api.get("/registries/artifacts/label-changes", &query).await?;

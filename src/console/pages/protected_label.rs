@@ -94,9 +94,6 @@ impl ProtectedLabel {
 }
 
 /// Reads the protected labels of a registry.
-///
-/// # Errors
-/// Those of the route.
 pub async fn of_registry(api: &Api, registry: &str) -> Result<Vec<ProtectedLabel>> {
     api.items(&format!("/registries/{}/protected-labels", segment(registry)), &[]).await
 }
@@ -113,9 +110,6 @@ pub fn path(visit: &Visit, registry: &str, label: &str) -> String {
 
 /// Protects the label that a form names, so that admins alone move it, and leads to the form that says
 /// who else. One that is protected already stays as it is.
-///
-/// # Errors
-/// Those of the route.
 pub async fn protect(visit: &Visit, registry: &str) -> Result<Reply> {
     let label = visit.form.get("label").trim();
     if label.is_empty() {

@@ -47,9 +47,6 @@ pub struct SecondFactor {
 }
 
 /// Reads the visitor's second factor.
-///
-/// # Errors
-/// Those of the route.
 pub async fn own(visit: &Visit) -> Result<SecondFactor> {
     visit.api.get(PATH, &[]).await
 }

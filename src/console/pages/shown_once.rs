@@ -23,9 +23,6 @@ pub struct ShownOnce {
 
 impl ShownOnce {
     /// Shows it.
-    ///
-    /// # Errors
-    /// If the template fails.
     pub fn show(&self) -> Result<Reply> {
         render(StatusCode::OK, self)
     }

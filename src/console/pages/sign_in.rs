@@ -76,9 +76,6 @@ impl Provider {
 }
 
 /// The providers that people can sign in with.
-///
-/// # Errors
-/// Those of the route.
 pub async fn providers(visit: &Visit) -> Result<Vec<Provider>> {
     visit.api.items("/auth/providers", &[]).await
 }
@@ -90,9 +87,6 @@ struct Setup {
 }
 
 /// Whether the server is set up.
-///
-/// # Errors
-/// Those of the route.
 pub async fn is_set_up(visit: &Visit) -> Result<bool> {
     let Setup { is_set_up } = visit.api.get("/setup", &[]).await?;
     Ok(is_set_up)

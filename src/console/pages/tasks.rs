@@ -95,9 +95,6 @@ pub fn person(people: &People) -> Field {
 }
 
 /// The people with these ids, and who was typed for a task.
-///
-/// # Errors
-/// Those of the route.
 pub async fn chosen(visit: &Visit, ids: BTreeSet<String>) -> Result<People> {
     People::of(visit, ids).await?.typed(visit, PERSON).await
 }

@@ -68,9 +68,6 @@ fn group(title: &'static str, icon: &'static str, rows: Vec<Row>) -> Group {
 }
 
 /// Deliveries that were given up since then, for those who may have them delivered again.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn deliveries(visit: &Visit, since: Time) -> Result<Group> {
     let (kind, icon, _) = notifications::state("dead");
     let none = Group { kind, ..group("Notifications that were given up", icon, Vec::new()) };
@@ -92,9 +89,6 @@ pub async fn deliveries(visit: &Visit, since: Time) -> Result<Group> {
 }
 
 /// Keys that expire soon: one's own, for admins those of everybody.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn keys(visit: &Visit) -> Result<Group> {
     let query = [("expiresWithinDays", EXPIRING_DAYS), ("limit", ROWS)];
     let found: List<Key> = visit.api.get("/api-keys", &query).await?;
@@ -115,9 +109,6 @@ pub async fn keys(visit: &Visit) -> Result<Group> {
 }
 
 /// The last backup, if it was long ago, for those who may see the state of the server.
-///
-/// # Errors
-/// Those of the routes.
 pub async fn backup(visit: &Visit) -> Result<Group> {
     let none = group("A backup is due", "triangle", Vec::new());
     if !visit.may(Method::Get, "/system") {

@@ -173,9 +173,6 @@ impl Waiting {
     }
 
     /// A page of what waits, and the cursor of the next.
-    ///
-    /// # Errors
-    /// Those of the routes.
     pub async fn rows(
         self,
         visit: &Visit,
@@ -194,9 +191,6 @@ impl Waiting {
     }
 
     /// The group of it on the page of today.
-    ///
-    /// # Errors
-    /// Those of the routes.
     pub async fn group(self, visit: &Visit, teams: &mut Teams) -> Result<Group> {
         let (rows, next) = self.rows(visit, teams, &[("limit", ROWS)]).await?;
         let (title, kind, icon) = self.title();

@@ -265,9 +265,6 @@ fn publish_end(tx: &mut Tx, old: &DeploymentJob, job: &DeploymentJob) -> Result<
 // ── Consistency ──────────────────────────────────────────────────────────────
 
 /// Verifies it for all deployments.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     for job in stuck(view)? {
         findings.report(format!("deployment {}: nothing runs it any more", job.id));
@@ -276,9 +273,6 @@ pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
 }
 
 /// Has those run again that nothing runs any more. Returns what was wrong, if anything was.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn mend(tx: &mut Tx) -> Result<Option<String>> {
     let stuck = stuck(&tx.view())?;
     for job in &stuck {

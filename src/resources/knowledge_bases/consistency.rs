@@ -13,9 +13,6 @@ use crate::store::{ListSource, Order, Record, View};
 
 /// Verifies that each document has its content, and that the index has the words of the contents and
 /// no others.
-///
-/// # Errors
-/// If a record cannot be read or the store fails.
 pub fn check(view: &View, findings: &mut Findings) -> Result<()> {
     for base in view.all::<KnowledgeBase>(ListSource::TABLE, &())? {
         check_documents(view, base.id, findings)?;

@@ -248,9 +248,6 @@ impl Redb {
     }
 
     /// Gives up the reserve, if there is one.
-    ///
-    /// # Errors
-    /// If that fails.
     pub(super) fn release_reserve(&mut self) -> io::Result<()> {
         let Some(reserve) = &mut self.reserve else { return Ok(()) };
         if reserve.is_held() {

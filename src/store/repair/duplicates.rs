@@ -28,9 +28,6 @@ struct Group {
 impl Duplicates {
     /// Finds them. Of each group the record that more records refer to is kept; of those the newest,
     /// which has the largest key: ids grow with time.
-    ///
-    /// # Errors
-    /// If the engine cannot be read.
     pub fn find(damaged: &Damaged<'_>, references: &References) -> Result<Self> {
         let mut groups = Vec::new();
         for table in record_tables(damaged.tables) {

@@ -119,9 +119,6 @@ impl Stored {
     }
 
     /// Keeps it in a data directory.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn save(&self, dir: &Path) -> std::io::Result<()> {
         let stored = Stored { version: VERSION, ..self.clone() };
         let json = serde_json::to_vec_pretty(&stored).map_err(std::io::Error::other)?;

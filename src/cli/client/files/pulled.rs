@@ -27,9 +27,6 @@ impl Pulled {
 
     /// Notes that the files of a directory are these now. Those that `is_kept` accepts stay as they were
     /// noted before: nobody knows whether the server has them.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn write(dir: &Path, tree: &Tree, is_kept: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let mut hashes = Pulled::read(dir).0;
         hashes.retain(|path, _| is_kept(path));

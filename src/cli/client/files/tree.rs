@@ -127,9 +127,6 @@ impl Reading {
 }
 
 /// Reads a file of at most so many bytes; the inner error is what is wrong with it.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn read_file(path: &Path, max_bytes: u64) -> io::Result<Result<String, String>> {
     let too_long = || Ok(Err(format!(": is longer than {max_bytes} bytes")));
     // What was a file a moment ago may be a link or a pipe now.
@@ -180,9 +177,6 @@ pub struct Written {
 }
 
 /// Makes a directory that holds `before` hold exactly these files, besides those that are left alone.
-///
-/// # Errors
-/// If one cannot be written.
 pub fn write(dir: &Path, before: &Tree, tree: &Tree) -> Result<Written, Failure> {
     let mut done = Written::default();
     // First: where letter case does not count, it may be the file that is written.
@@ -208,9 +202,6 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 }
 
 /// Writes a file, whole or not at all.
-///
-/// # Errors
-/// If that fails.
 pub fn replace(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

@@ -21,9 +21,6 @@ pub enum Bump {
 
 impl Artifact<'_> {
     /// The newest version that has a text for the model itself; without one, for every model.
-    ///
-    /// # Errors
-    /// Those of the API.
     pub fn newest(&self, model: Option<&str>) -> Result<Option<Value>, Failure> {
         match self.content(None, model) {
             Ok(content) => {
@@ -36,9 +33,6 @@ impl Artifact<'_> {
     }
 
     /// The version after the highest one, whatever model that is for.
-    ///
-    /// # Errors
-    /// Those of the API.
     pub fn next_version(&self, bump: Bump) -> Result<String, Failure> {
         let highest = match self.list("/registries/artifact-versions", &[], 1) {
             Ok(versions) => versions.items.into_iter().next(),

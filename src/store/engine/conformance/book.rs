@@ -146,9 +146,6 @@ fn write_step(engine: &dyn Engine, book: &str, writer: usize, step: usize) -> En
 
 impl Book {
     /// Compares what the writers of `name` were told with what is stored.
-    ///
-    /// # Errors
-    /// If the engine cannot be read.
     pub fn compare(engine: &dyn Engine, name: &str, entries: &[Entry]) -> Result<Book> {
         let reader = engine.snapshot();
         let mut book = Book::default();

@@ -31,9 +31,6 @@ pub trait LogPlace: Send {
     /// If they cannot be written.
     fn create(&self) -> io::Result<LogFiles>;
     /// Makes durable that the files exist.
-    ///
-    /// # Errors
-    /// If that fails.
     fn sync(&self) -> io::Result<()>;
     /// Returns what messages call it.
     fn name(&self) -> String;
@@ -120,9 +117,6 @@ const FORMATS: [[u8; 16]; 2] = [*b"roadstead log 1\n", *b"roadstead log 2\n"];
 const FRONT_BYTES: usize = 40;
 
 /// Writes the front of a new file: its format, the id of the log, and a checksum.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn write_front(file: &LogFile, log: LogId) -> io::Result<()> {
     let mut front = [FORMATS[usize::from(!log.is_of_first_format())], log.id].concat();
     front.extend_from_slice(&xxh3_64(&front).to_le_bytes());
@@ -136,9 +130,6 @@ pub fn write_front(file: &LogFile, log: LogId) -> io::Result<()> {
 }
 
 /// Reads the id of the log that a file belongs to; `None` if it has no valid front.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn read_front(file: &LogFile) -> io::Result<Option<LogId>> {
     if file.len()? < FIRST {
         return Ok(None);

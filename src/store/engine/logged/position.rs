@@ -51,9 +51,6 @@ impl Position {
     }
 
     /// Writes the position as part of a transaction.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn write(&self, transaction: &WriteTransaction) -> Result<()> {
         let mut table: Table<'_, &[u8], &[u8]> =
             transaction.open_table(definition(TABLE)).map_err(failed)?;

@@ -83,9 +83,6 @@ pub fn read(files: &LogFiles, position: &Position) -> io::Result<Result<Vec<Run>
 }
 
 /// Returns whether a file begins with a record that is newer than `covered`.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn has_newer(log: LogId, file: &LogFile, covered: Link) -> io::Result<bool> {
     let room = file.len()?.saturating_sub(FIRST);
     let mut front = [0; ALIGNMENT];

@@ -50,9 +50,6 @@ pub struct Durability {
 
 impl Durability {
     /// Reads the settings of a server that is not in use here, and changes nothing. Blocks.
-    ///
-    /// # Errors
-    /// If it cannot be reached.
     pub fn of(url: &PostgresUrl) -> Result<Self> {
         let runtime = start_runtime()?;
         let connector = Connector::new(url.clone(), None, runtime.handle().clone());

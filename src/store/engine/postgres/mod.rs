@@ -212,9 +212,6 @@ impl Postgres {
     }
 
     /// Reads what the database server promises about commits. Blocks.
-    ///
-    /// # Errors
-    /// If it cannot be reached.
     pub fn durability(&self) -> Result<Durability> {
         let connection = self.shared.pool.take(false, Instant::now() + READ_TIME);
         let read = connection.and_then(|connection| {
@@ -227,9 +224,6 @@ impl Postgres {
     }
 
     /// Removes the schema of the store with all rows, if it has one of its own.
-    ///
-    /// # Errors
-    /// If that fails.
     pub fn drop_schema(&self) -> Result<()> {
         let Some(schema) = &self.shared.pool.connector.schema else { return Ok(()) };
         self.shared.pool.clear();

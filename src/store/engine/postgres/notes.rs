@@ -23,17 +23,11 @@ impl Postgres {
     }
 
     /// Has the store belong to another key; while `previous` is there it cannot be used. Blocks.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
     pub fn set_key(&self, key_check: &str, previous: Option<&str>) -> Result<()> {
         self.with_connection(|connection| self.shared.set_key(connection, key_check, previous))
     }
 
     /// Returns a note. Blocks.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn note(&self, name: &str) -> Result<Option<String>> {
         self.with_connection(|connection| {
             let rows = connection.query_once(
@@ -77,9 +71,6 @@ impl Postgres {
     }
 
     /// Has a store that was filled be used from now on. Blocks.
-    ///
-    /// # Errors
-    /// If that cannot be stored.
     pub fn complete(&self) -> Result<()> {
         self.with_connection(|connection| self.shared.complete(connection))
     }
