@@ -136,8 +136,8 @@ impl Store {
         mut read: impl FnMut(&View) -> Result<T>,
     ) -> Result<T> {
         let _permit = self.turn(hints).await?;
-        // Without a state, a new snapshot: the first one was not held while this waited. With one, no
-        // second one beside it: those who hold one each would wait for each other.
+        // Without a state, a new snapshot: none is held while a turn is waited for. With one, no second
+        // one beside it: those who hold one each would wait for each other.
         self.read_at(at, true, |reader| read(&self.view(reader, org))).await
     }
 

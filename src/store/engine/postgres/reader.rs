@@ -24,8 +24,8 @@ const FIRST_ROWS: usize = 32;
 /// Rows of a part at most.
 const MAX_ROWS: usize = 1024;
 
-/// What a transaction keeps of the rows that it got: as much as most requests read. Larger rows than a
-/// part of it are read again.
+/// What a transaction keeps of the rows that it read by their keys: as much as most requests read. Larger
+/// rows than a part of it are read again.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 const MAX_KEPT_ROW_BYTES: usize = 64 * 1024;
 const ROW_OVERHEAD_BYTES: usize = 100;
@@ -62,8 +62,8 @@ struct State {
     access_version: Option<u64>,
 }
 
-/// The rows that a transaction read by their keys, which it would find the same again: by number of table and key, and
-/// `None` where there is none.
+/// The rows that a transaction read by their keys, which it would find the same again: by number of table and
+/// key, and `None` where there is none.
 #[derive(Default)]
 struct KeptRows {
     rows: HashMap<i16, HashMap<Vec<u8>, Option<Vec<u8>>>>,
