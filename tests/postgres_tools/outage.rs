@@ -11,7 +11,7 @@ use crate::client::{Connection, Reply, eventually};
 use crate::filled::stop;
 use crate::postgres_server::PostgresServer;
 use crate::process::Serving;
-use crate::tools::{KEY, over, set_up};
+use crate::tools::{KEY, found, over, set_up};
 
 /// The value of a metric without labels.
 fn metric(text: &str, name: &str) -> Option<f64> {
@@ -58,8 +58,10 @@ fn a_write_behind_a_commit_that_waits_for_its_standby_says_so() {
     let place = over(&server.url(), KEY);
     let mut serving = Serving::start(&place, &["--rate-limit", "0"]);
     serving.expect_errors(DATABASE_AWAY);
-    let acme = serving.caller(&set_up(&serving));
+    let acme = found(&serving);
     acme.post("/agents", json!({"stableKey": "ann", "name": "Ann"})).ok();
+    // Reading appends what waits to be: in the background that would be the commit that waits.
+    acme.get("/audit-logs").ok();
     let agent = "/agents/ann";
     server.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
     server.sql("SELECT pg_reload_conf()");

@@ -20,15 +20,19 @@ pub fn over(url: &str, key: &str) -> Place {
 
 /// Sets a new server up; returns an API key of its owner.
 pub fn set_up(serving: &Serving) -> String {
+    let made = found(serving).post("/api-keys", json!({"name": "k"})).ok();
+    made["key"].as_str().unwrap().into()
+}
+
+/// Ada in the session in which she founds an organization.
+pub fn found(serving: &Serving) -> Caller {
     let anonymous = Caller::anonymous(serving.address, "acme");
     let link = serving.announced["setupLink"].as_str().unwrap();
     let user = json!({"name": "Ada", "email": "ada@acme.test", "password": PASSWORD});
     let setup = json!({"token": link.split_once('#').unwrap().1, "user": user,
         "organization": {"slug": "acme", "name": "Acme"}});
     let session = anonymous.ask("POST", "/setup").json(&setup).send().ok();
-    let ada = anonymous.with_bearer(session["token"].as_str().unwrap());
-    let made = ada.post("/api-keys", json!({"name": "k"})).ok();
-    made["key"].as_str().unwrap().into()
+    anonymous.with_bearer(session["token"].as_str().unwrap())
 }
 
 /// A store that is filled, with its server.
