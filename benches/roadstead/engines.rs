@@ -44,8 +44,8 @@ const CREATION_TIME: Duration = Duration::from_millis(1);
 const MOST_CONFLICTS: f64 = 0.1;
 const THREE_TO_ONE: f64 = 1.5;
 
-/// The server whose database is elsewhere: how much longer a round trip takes, and how long a read and a creation
-/// may take then.
+/// The server whose database is elsewhere: how much longer a round trip takes, and how long a read and a
+/// creation may take then.
 const FAR: &str = "PostgreSQL, one server, 1 ms away";
 const DISTANCE: Duration = Duration::from_millis(1);
 const FAR_READ_TIME: Duration = Duration::from_millis(4);
@@ -315,8 +315,8 @@ fn measured_rows(
     rows
 }
 
-/// What is to be reached, of the outcomes of files, one server and three, or of files and one that is far from its
-/// database.
+/// What is to be reached, of the outcomes of files, one server and three, or of files and one that is far
+/// from its database.
 fn goals(
     what: &str,
     count: usize,

@@ -40,7 +40,8 @@ pub fn rows() -> Vec<Row> {
     };
     let agents: Vec<_> = agents.into_iter().map(waiter).collect();
     let row = |how: &str, at_once, rounds| {
-        let (mut times, ..) = measure(&agents, &[fixture.address], at_once, rounds);
+        let (mut times, _, refused) = measure(&agents, &[fixture.address], at_once, rounds);
+        assert_eq!(refused, 0, "requests were repeated, since the server was overloaded");
         times.sort();
         let (half, most) = (times[times.len() / 2], times[times.len() * 99 / 100]);
         Row {

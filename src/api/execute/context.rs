@@ -75,7 +75,6 @@ impl RequestContext {
             read(&view, &who)
         };
         let (store, at) = (&self.executor.store, self.request.at.as_ref());
-        let given_up = || Error::busy("overloaded", "it takes more than may run at once", 1);
         let held = self.request.identified_at().take();
         if self.request.is_light || held.is_some() {
             let end = store.read_light(Id::NIL, at.or(held.as_ref()), &mut read).await;
@@ -83,7 +82,9 @@ impl RequestContext {
             drop(held);
             match end {
                 Some(end) => return end,
-                None if self.request.is_light => return Err(given_up()),
+                None if self.request.is_light => {
+                    return Err(Error::busy("overloaded", "it takes more than may run at once", 1));
+                }
                 None => return store.read_heavy(work, Id::NIL, at, read).await,
             }
         }
