@@ -80,21 +80,18 @@ impl Shared {
         let (lane, deadline) = (waiting.attempt.lane(), waiting.submitted + MAX_TIME);
         // Kept until it is over: it may still conflict with those that began before.
         let mut hold = None;
-        let mut next = vec![waiting];
-        while let Some(waiting) = next.first() {
-            // Before it holds up others.
-            if !self.may_run(waiting) {
-                self.give_up(next);
-                return;
-            }
+        let mut next = Some(waiting);
+        // Before it holds up others.
+        while let Some(waiting) = next.and_then(|one| self.if_may_run(one)) {
             let conflicts = waiting.conflicts;
             if conflicts >= MAX_CONFLICTS && hold.is_none() {
                 hold = self.queue.hold(lane, deadline);
             }
-            pause(&next);
+            let group = vec![waiting];
+            pause(&group);
             let is_alone = conflicts >= MAX_CONFLICTS_IN_LANE;
             let run = self.queue.run_heavy(lane, hold.is_some(), is_alone, deadline);
-            next = self.run_group(next);
+            next = self.run_group(group).pop();
             drop(run);
         }
     }
@@ -103,9 +100,7 @@ impl Shared {
     /// to are put back at once; returns those of it that are to run in another, in their order, which come
     /// before them. All others are completed or given back.
     fn run_group(self: &Arc<Self>, waiting: Vec<Waiting>) -> Vec<Waiting> {
-        let (waiting, ended): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|one| self.may_run(one));
-        self.give_up(ended);
+        let waiting: Vec<_> = waiting.into_iter().filter_map(|one| self.if_may_run(one)).collect();
         let Some(first) = waiting.iter().map(|one| one.submitted).min() else {
             return Vec::new();
         };
@@ -151,25 +146,27 @@ impl Shared {
         again
     }
 
-    fn may_run(&self, waiting: &Waiting) -> bool {
-        has_time(waiting) && waiting.conflicts < MAX_RUNS && !self.commits_hang.is_so()
+    /// Returns the attempt if another run of it may begin; gives it up otherwise.
+    fn if_may_run(&self, mut waiting: Waiting) -> Option<Waiting> {
+        // Asked once: commits may be finished again before it is told.
+        if self.commits_hang.is_so() {
+            waiting.note_blocked();
+        } else if has_time(&waiting) && waiting.conflicts < MAX_RUNS {
+            return Some(waiting);
+        }
+        self.give_up(vec![waiting]);
+        None
     }
 
     /// Completes attempts that cannot run any more, with why they did not succeed.
     pub(super) fn give_up(&self, attempts: Vec<Waiting>) {
-        for Waiting { attempt, last, .. } in attempts {
+        for mut waiting in attempts {
             self.meters.failed_commits.add_one();
-            let error = match last {
-                // What it conflicts with is stored, but waits.
-                None | Some(Failure::Conflict)
-                    if self.commits_hang.is_so() || self.unanswered.are_some_open() =>
-                {
-                    Failure::Blocked.error()
-                }
-                Some(last) => last.error(),
-                None => too_many_wait(),
-            };
-            complete(attempt, Err(error));
+            if self.unanswered.are_some_open() {
+                waiting.note_blocked();
+            }
+            let error = waiting.last.map_or_else(too_many_wait, |last| last.error());
+            complete(waiting.attempt, Err(error));
         }
     }
 

@@ -55,6 +55,14 @@ impl Waiting {
         Waiting { attempt, terms, submitted, lease, conflicts: 0, must_be_single: false, last }
     }
 
+    /// Notes that commits do not end, unless it has failed for a reason of its own: a conflict is none, since
+    /// what is in its way may be one of them.
+    pub fn note_blocked(&mut self) {
+        if matches!(self.last, None | Some(Failure::Conflict)) {
+            self.last = Some(Failure::Blocked);
+        }
+    }
+
     /// How many attempts its group may have.
     fn max_group(&self) -> usize {
         if self.must_be_single {

@@ -163,7 +163,9 @@ impl Shared {
                  synchronous standby away?"
             );
             // They wait for groups that do not end.
-            self.give_up(self.queue.remove(|_| true));
+            let mut waiting = self.queue.remove(|_| true);
+            waiting.iter_mut().for_each(Waiting::note_blocked);
+            self.give_up(waiting);
         }
     }
 

@@ -221,6 +221,27 @@ fn a_database_that_does_not_finish_commits_does_not_answer() {
 }
 
 #[test]
+fn while_commits_hang_nothing_runs_and_is_told_so_unless_it_failed_by_itself() {
+    let (shared, _runtime) = away();
+    shared.commits_hang.set(true, &shared.meters.refuses_writes);
+    let told = |last| {
+        let (waiting, end) = waiting(1, MAX_TIME);
+        assert!(shared.run_group(vec![Waiting { last, ..waiting }]).is_empty());
+        error(&end)
+    };
+    for last in [None, Some(Failure::Conflict)] {
+        assert_eq!(told(last).to_string(), Failure::Blocked.error().to_string());
+    }
+    assert_eq!(told(Some(Failure::Refused(Error::internal("its own")))).code(), "internal");
+    // The reason is what was found before, and not what is so by now.
+    let (mut waiting, end) = waiting(1, MAX_TIME);
+    waiting.note_blocked();
+    shared.note_committed();
+    shared.give_up(vec![waiting]);
+    assert_eq!(error(&end).to_string(), Failure::Blocked.error().to_string());
+}
+
+#[test]
 fn what_was_at_a_server_that_was_replaced_runs_again_and_says_nothing_to_others() {
     let (shared, _runtime) = away();
     let (waits, _waits_end) = waiting(2, MAX_TIME);
