@@ -95,7 +95,8 @@ const MAX_REMOTE_READ_POINTS: usize = 10;
 
 /// How old the ids of a transaction of another server can be when its commit is seen, in milliseconds: an
 /// attempt runs for at most 25 seconds, its writes and its commit are answered within 8 each, and clocks may
-/// differ by some seconds. A commit that hangs since its standby is away can be seen later.
+/// differ by some seconds. A commit that hangs, since its standby is away or the disk of its server stands still,
+/// can be seen later.
 const MAX_REMOTE_COMMIT_MILLIS: i64 = 60_000;
 
 /// The store: an engine with the clock, keys and references that transactions need.

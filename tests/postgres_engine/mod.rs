@@ -1,6 +1,7 @@
 //! What a transaction has read once, and at once, is what single reads find, and is validated as they are.
 
 mod audit;
+mod commits;
 mod crowded;
 mod deadline;
 mod groups;

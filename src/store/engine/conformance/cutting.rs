@@ -26,21 +26,23 @@ struct State {
 }
 
 impl State {
-    /// Whether to cut at this data from a client, and if so, whether the server still gets it.
-    fn cut_at(&self, data: &[u8]) -> Option<bool> {
+    /// Whether to cut at this data from a client, and if so, how much of it the server still gets: all, or what
+    /// comes before the commit.
+    fn cut_at(&self, data: &[u8]) -> Option<usize> {
         // What is encrypted cannot be told apart: most of it is not a commit, and cut all the same.
         const TLS_DATA: u8 = 0x17;
-        let is_commit = data.windows(6).any(|word| word == b"COMMIT");
-        if !is_commit && data.first() != Some(&TLS_DATA) {
-            return None;
-        }
+        // The kind of message and its length come before its text.
+        const HEADER: usize = 5;
+        let commit = data.windows(6).position(|word| word == b"COMMIT");
+        let before = commit.map(|at| at.saturating_sub(HEADER));
+        let before = before.or((data.first() == Some(&TLS_DATA)).then_some(0))?;
         let one_of = self.one_of.load(Ordering::SeqCst);
         let count = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
         if one_of == 0 || !count.is_multiple_of(one_of) {
             return None;
         }
         let cuts = self.cuts.fetch_add(1, Ordering::SeqCst);
-        Some(cuts.is_multiple_of(2))
+        Some(if cuts.is_multiple_of(2) { data.len() } else { before })
     }
 }
 
@@ -110,10 +112,8 @@ fn forward(client: TcpStream, server: TcpStream, state: &Arc<State>) -> std::io:
             let data = &buffer[..len];
             let cut = state.cut_at(data);
             is_cut.store(cut.is_some(), Ordering::SeqCst);
-            if cut != Some(false) && server.write_all(data).is_err() {
-                break;
-            }
-            if cut.is_some() {
+            let passed = &data[..cut.unwrap_or(data.len())];
+            if server.write_all(passed).is_err() || cut.is_some() {
                 break;
             }
         }

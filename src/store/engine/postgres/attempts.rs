@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::group_commit::{complete, outcome_unknown};
 use super::super::{Attempt, WriteBatch, WriteOp};
 use super::access;
-use super::connection::{Commit, Connection, Rows};
+use super::connection::{Changes, Commit, Connection};
 use super::failure::{Failure, too_many_wait};
 use super::group::Group;
 use super::membership::Member;
@@ -243,7 +243,7 @@ impl Shared {
         group
     }
 
-    /// Ends a transaction that writes nothing.
+    /// Ends a transaction of which nothing is written.
     fn abandon(&self, connection: Option<Connection>) {
         if let Some(connection) = connection {
             connection.roll_back();
@@ -261,9 +261,7 @@ impl Shared {
     ) -> End {
         let begun = Instant::now();
         let end = match self.ready_to_write(connection, deadline) {
-            Ok((connection, slot)) => {
-                self.send_and_commit((connection, slot), &writes, (deadline, lease), told)
-            }
+            Ok(ready) => self.send_and_commit(ready, &writes, (deadline, lease), told),
             Err(failure) => End::Failed(failure),
         };
         if let End::Completed(end) = &end {
@@ -301,45 +299,47 @@ impl Shared {
         (deadline, lease): (Instant, Option<&Member>),
         told: &mut Told,
     ) -> End {
+        let version = fresh();
+        let changes = match self.changes(writes, &version) {
+            Ok(changes) => changes,
+            Err(failure) => {
+                self.abandon(Some(connection));
+                return End::Failed(failure);
+            }
+        };
         let next = self.slots().next_value();
-        self.meters.round_trips.add_one();
+        let moved = Slot { value: next, ..slot.clone() };
         // A control goes on without it.
         let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
-        if let Err(failure) = self.send(&connection, writes, (&slot, &next, lease)) {
-            if matches!(failure, Failure::Stale | Failure::Fenced) {
-                connection.slot = None;
-            }
-            if !matches!(failure, Failure::Unavailable(_)) {
-                connection.roll_back();
-                self.pool.put(connection);
-            }
-            return End::Failed(failure);
-        }
-        let moved = Slot { value: next, ..slot.clone() };
         // Nobody may use it before its value is certain.
         connection.slot = None;
         self.meters.round_trips.add_one();
-        let end = match connection.commit(deadline) {
+        let end = match connection.change_and_commit(&changes, (&slot, &next, lease), deadline) {
             Commit::Done => {
                 connection.slot = Some(moved.clone());
                 self.pool.put(connection);
                 End::Completed(Ok(()))
             }
             Commit::Failed(failure) => {
-                connection.slot = Some(slot);
-                connection.roll_back();
-                self.pool.put(connection);
+                if !matches!(failure, Failure::Stale | Failure::Fenced) {
+                    connection.slot = Some(slot);
+                }
+                if !matches!(failure, Failure::Unavailable(_)) {
+                    self.pool.put(connection);
+                }
                 End::Failed(failure)
             }
             Commit::Doubtful => {
-                tracing::error!("a commit is stored, but perhaps not on a standby");
-                self.slots().give_back(moved.clone());
-                End::Completed(Err(outcome_unknown()))
+                self.pool.put(connection);
+                self.find_out(Failure::Blocked, slot, (next, deadline))
             }
             Commit::Unanswered => {
                 let why = connection.not_answered();
                 drop(connection);
-                self.after_unanswered(why, slot, (next, deadline))
+                if !matches!(why, Failure::Replaced) {
+                    self.pool.clear();
+                }
+                self.find_out(why, slot, (next, deadline))
             }
         };
         // Not of an unknown outcome: it may become visible later than a notification, and then the others
@@ -350,7 +350,9 @@ impl Shared {
         end
     }
 
-    fn after_unanswered(
+    /// Finds out what became of a commit that nobody else waits for any more. A later one that waits for the
+    /// standby proves that this one is there.
+    fn find_out(
         &self,
         why: Failure,
         mut slot: Slot,
@@ -358,9 +360,6 @@ impl Shared {
     ) -> End {
         if self.control == Some(Control::RepeatUnanswered) {
             return End::Failed(Failure::Conflict);
-        }
-        if !matches!(why, Failure::Replaced) {
-            self.pool.clear();
         }
         let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
         let resolved = self.unanswered.count(|| self.resolve(&mut slot, next, deadline));
@@ -371,7 +370,7 @@ impl Shared {
             Resolved::Committed => End::Completed(Ok(())),
             Resolved::NotCommitted => End::Failed(why),
             Resolved::Unknown => {
-                tracing::error!("a commit was not answered; its outcome is unknown");
+                tracing::error!("the outcome of a commit is unknown");
                 // Others find its slot moved by themselves.
                 if self.notifies_nodes {
                     self.unknown_outcomes.add(slot);
@@ -381,35 +380,33 @@ impl Shared {
         }
     }
 
-    /// Sends all changes, in one round trip. The transaction can be committed if it succeeds.
-    fn send(
+    /// What is to be written, and the version of the rights if they change.
+    fn changes<'a>(
         &self,
-        connection: &Connection,
-        writes: &WriteBatch,
-        slot: (&Slot, &SlotValue, Option<&Member>),
-    ) -> Result<(), Failure> {
-        let (mut puts, mut inserts, mut deletes) =
-            (Rows::default(), Rows::default(), Rows::default());
-        let version = fresh();
+        writes: &'a WriteBatch,
+        version: &'a SlotValue,
+    ) -> Result<Changes<'a>, Failure> {
+        let mut changes = Changes::default();
         if writes.changes_access {
-            puts.0.push(access::TABLE);
-            puts.1.push(access::KEY);
-            puts.2.push(&version);
+            let (numbers, keys, values) = &mut changes.puts;
+            numbers.push(access::TABLE);
+            keys.push(access::KEY);
+            values.push(version);
         }
-        for (table, changes) in &writes.tables {
+        for (table, rows) in &writes.tables {
             let number = self.tables.number(table).map_err(Failure::Refused)?;
-            for (key, op) in changes {
+            for (key, op) in rows {
                 let (numbers, keys, values) = match op {
-                    WriteOp::Put(_) => &mut puts,
-                    WriteOp::Insert(_) => &mut inserts,
-                    WriteOp::Delete => &mut deletes,
+                    WriteOp::Put(_) => &mut changes.puts,
+                    WriteOp::Insert(_) => &mut changes.inserts,
+                    WriteOp::Delete => &mut changes.deletes,
                 };
                 numbers.push(number);
                 keys.push(key.as_slice());
                 values.extend(op.value());
             }
         }
-        connection.change(&puts, &inserts, &deletes, slot)
+        Ok(changes)
     }
 }
 

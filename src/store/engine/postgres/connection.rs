@@ -1,11 +1,13 @@
 //! A connection to the database server, used by one thread at a time.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Row, Statement};
 
@@ -19,7 +21,7 @@ use super::opening::{
 use super::slot::{Slot, SlotValue, Slots};
 use super::sql::{OPTIONAL, SAFETY, Statements};
 use super::url::PostgresUrl;
-use super::waiting::{begin, wait};
+use super::waiting::{Next, begin, wait, wait_before};
 
 /// How long a statement may take, of which none reads more than a thousand rows. Locks are waited
 /// for half of that.
@@ -27,6 +29,15 @@ pub const STATEMENT_TIME: Duration = Duration::from_secs(8);
 
 /// Rows to write: the numbers of their tables, keys and values.
 pub type Rows<'a> = (Vec<i16>, Vec<&'a [u8]>, Vec<&'a [u8]>);
+
+/// The rows that a transaction writes.
+#[derive(Default)]
+pub struct Changes<'a> {
+    pub puts: Rows<'a>,
+    pub inserts: Rows<'a>,
+    /// Without values.
+    pub deletes: Rows<'a>,
+}
 
 /// A parameter of a statement.
 pub type Param<'a> = &'a (dyn ToSql + Sync);
@@ -47,7 +58,7 @@ pub struct Connection {
 }
 
 impl Drop for Connection {
-    /// Does not wait for what is under way, which cannot be committed any more.
+    /// Does not wait for what is under way. Nothing more is asked to be committed.
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
             self.slots.give_back(slot);
@@ -159,7 +170,7 @@ pub enum Commit {
     Failed(Failure),
     /// It may be stored.
     Unanswered,
-    /// It is stored, but a warning came with it: perhaps not on the standby.
+    /// It is stored, but a warning came with it or with a write: perhaps it is not on the standby.
     Doubtful,
 }
 
@@ -211,31 +222,35 @@ impl Connection {
         self.run(self.client.execute(sql, params))
     }
 
-    /// Writes rows in one round trip, within a transaction: those to put, to insert and to delete;
-    /// and changes a slot.
+    /// Writes rows in the transaction that is under way, moves the slot and commits, all in one round trip. If
+    /// it fails, nothing of it is stored, and the transaction has ended or is being rolled back.
     ///
-    /// # Errors
-    /// [`Failure::Stale`] if the slot does not have the value that is known;
-    /// [`Failure::Fenced`] if that may also be because the lease is another one.
-    pub fn change(
+    /// A statement that fails ends the transaction at the server, whose answer to the commit is then that it was
+    /// rolled back. So one that must change a row fails if it does not: [`Failure::Stale`] if the slot does
+    /// not have the value that is known, [`Failure::Fenced`] if that may also be because the lease is another one.
+    pub fn change_and_commit(
         &self,
-        puts: &Rows,
-        inserts: &Rows,
-        deletes: &Rows,
+        changes: &Changes,
         (slot, to, lease): (&Slot, &SlotValue, Option<&Member>),
-    ) -> Result<(), Failure> {
+        deadline: Instant,
+    ) -> Commit {
+        if let Err(failure) = self.require_in_force() {
+            return Commit::Failed(failure);
+        }
+        self.warned.store(false, Ordering::SeqCst);
         let one = &self.statements;
+        // Each statement is sent when it is first polled, if it can be.
+        let has_failed = Cell::new(false);
+        let change = async |statement: &Statement, params: &[Param]| {
+            let end = self.client.execute(statement, params).await;
+            has_failed.set(has_failed.get() || end.is_err());
+            end
+        };
         let write = async |statement: &Statement, (tables, keys, values): &Rows<'_>| {
-            if keys.is_empty() {
-                return Ok(0);
-            }
-            self.client.execute(statement, &[tables, keys, values]).await
+            if keys.is_empty() { Ok(0) } else { change(statement, &[tables, keys, values]).await }
         };
         let delete = async |(tables, keys, _): &Rows<'_>| {
-            if keys.is_empty() {
-                return Ok(0);
-            }
-            self.client.execute(&one.delete, &[tables, keys]).await
+            if keys.is_empty() { Ok(0) } else { change(&one.delete, &[tables, keys]).await }
         };
         let (id, from, to): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, to);
         let mut moving: Vec<Param> = vec![&id, &from, &to];
@@ -246,21 +261,43 @@ impl Connection {
                 &one.move_slot_under_lease
             }
         };
-        let all = async {
-            // Each is sent when it is first polled; after an error the server refuses the others.
+        let writing = async {
             let (put, inserted, deleted, moved) = tokio::join!(
                 biased;
-                write(&one.put, puts),
-                write(&one.insert, inserts),
-                delete(deletes),
-                self.client.execute(move_slot, &moving),
+                write(&one.put, &changes.puts),
+                write(&one.insert, &changes.inserts),
+                delete(&changes.deletes),
+                change(move_slot, &moving),
             );
-            put.and(inserted).and(deleted).and(moved)
+            // After an error the server refuses the others: the first says why.
+            let written = put.and(inserted).and(deleted).map_err(|error| (error, false));
+            written.and_then(|_| moved.map_err(|error| (error, true)))
         };
-        match self.run(all)? {
-            1 => Ok(()),
-            _ if lease.is_some() => Err(Failure::Fenced),
-            _ => Err(Failure::Stale),
+        let mut commit = Next::new(self.client.batch_execute("COMMIT"));
+        // What was not sent must not be missing in what is committed.
+        let is_sent = || !has_failed.get();
+        let until = commit_deadline(deadline);
+        match wait_before(writing, (&mut commit, is_sent), until) {
+            Some(Ok(_)) => {
+                let end = self.outcome(commit.wait(commit_deadline(deadline)));
+                if matches!(end, Commit::Failed(_)) {
+                    // One that was refused before it began has not ended the transaction.
+                    self.roll_back();
+                }
+                end
+            }
+            Some(Err((error, is_of_slot))) if !commit.is_begun() || Failure::is_answer(&error) => {
+                if !commit.is_begun() {
+                    self.roll_back();
+                }
+                Commit::Failed(match self.require_in_force() {
+                    Err(failure) => failure,
+                    Ok(()) if !is_of_slot || !is_not_moved(&error) => Failure::of(&error),
+                    Ok(()) if lease.is_some() => Failure::Fenced,
+                    Ok(()) => Failure::Stale,
+                })
+            }
+            Some(Err(_)) | None => Commit::Unanswered,
         }
     }
 
@@ -270,8 +307,12 @@ impl Connection {
             return Commit::Failed(failure);
         }
         self.warned.store(false, Ordering::SeqCst);
-        let deadline = deadline.min(Instant::now() + STATEMENT_TIME);
-        let answer = wait(self.client.batch_execute("COMMIT"), deadline);
+        let committing = self.client.batch_execute("COMMIT");
+        self.outcome(wait(committing, commit_deadline(deadline)))
+    }
+
+    /// What an answer to a commit means, if there is one.
+    fn outcome(&self, answer: Option<Result<(), tokio_postgres::Error>>) -> Commit {
         if let (Some(epoch), Some(Ok(()))) = (&self.epoch, &answer) {
             epoch.note_answer();
         }
@@ -303,4 +344,14 @@ impl Connection {
     fn require_in_force(&self) -> Result<(), Failure> {
         require_in_force(self.epoch.as_ref())
     }
+}
+
+/// Until when is waited for a commit, or what comes before it, that is sent now.
+fn commit_deadline(deadline: Instant) -> Instant {
+    deadline.min(Instant::now() + STATEMENT_TIME)
+}
+
+/// Whether a statement failed since no slot was as it had to be (see [`super::sql::Statements::move_slot`]).
+fn is_not_moved(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::DIVISION_BY_ZERO)
 }

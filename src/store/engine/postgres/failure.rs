@@ -172,5 +172,6 @@ fn advice(code: &SqlState) -> &'static str {
 
 /// Whether the server closes the connection after this error, and may not have said everything.
 fn ends_connection(cause: &tokio_postgres::error::DbError) -> bool {
-    cause.parsed_severity() != Some(Severity::Error)
+    // Not every database says it so that it is not translated.
+    cause.parsed_severity().map_or(cause.severity() != "ERROR", |one| one != Severity::Error)
 }

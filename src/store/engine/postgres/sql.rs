@@ -71,6 +71,8 @@ pub struct Statements {
     pub put: Statement,
     pub insert: Statement,
     pub delete: Statement,
+    /// Changes the slot as [`MOVE_SLOT`] does, and divides by how many that were: one that is not as it is
+    /// known to be fails, and with it the transaction.
     pub move_slot: Statement,
     /// The same, if the lease is still this one.
     pub move_slot_under_lease: Statement,
@@ -113,10 +115,14 @@ impl Statements {
              kv.key IS NULL FROM unnest($2::bytea[]) AS wanted (key) LEFT JOIN {} ON TRUE",
             row("$1", "wanted.key", "kv")
         );
-        let move_slot_under_lease = format!(
-            "{MOVE_SLOT} AND EXISTS \
-             (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"
-        );
+        let [move_slot, move_slot_under_lease] =
+            ["", " AND EXISTS (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"]
+                .map(|under_lease| {
+                    format!(
+                        "WITH moved AS ({MOVE_SLOT}{under_lease} RETURNING 1) \
+                 SELECT 1 / count(*) FROM moved"
+                    )
+                });
         let (
             get,
             find,
@@ -128,8 +134,8 @@ impl Statements {
             put,
             insert,
             delete,
-            slot,
-            slot_under_lease,
+            moved,
+            moved_under_lease,
         ) = tokio::try_join!(
             client.prepare("SELECT value FROM kv WHERE tbl = $1 AND key = $2"),
             client.prepare(&find_row),
@@ -151,7 +157,7 @@ impl Statements {
                 "DELETE FROM kv USING unnest($1::smallint[], $2::bytea[]) AS gone (tbl, key) \
                  WHERE kv.tbl = gone.tbl AND kv.key = gone.key"
             ),
-            client.prepare(MOVE_SLOT),
+            client.prepare(&move_slot),
             client.prepare(&move_slot_under_lease),
         )?;
         Ok(Statements {
@@ -165,8 +171,8 @@ impl Statements {
             put,
             insert,
             delete,
-            move_slot: slot,
-            move_slot_under_lease: slot_under_lease,
+            move_slot: moved,
+            move_slot_under_lease: moved_under_lease,
         })
     }
 }
