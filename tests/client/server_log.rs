@@ -26,7 +26,8 @@ const TIME_TO_ASK: Duration = Duration::from_secs(5);
 pub const DATABASE_AWAY: &[&str] = &[
     "store_unavailable",
     "outcome_unknown",
-    "the outcome of a commit is unknown",
+    "its outcome is unknown",
+    "a commit is stored, but perhaps not on a standby",
     "the database server does not finish commits",
     "due jobs cannot be",
     "a failed job cannot be postponed",

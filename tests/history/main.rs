@@ -15,6 +15,8 @@
 mod client;
 #[path = "../cli/dice.rs"]
 mod dice;
+#[path = "../postgres_server/mod.rs"]
+mod postgres_server;
 #[allow(dead_code)] // A part is enough here.
 #[path = "../cli/process.rs"]
 mod process;
@@ -45,6 +47,9 @@ const PARTS: usize = 2;
 
 /// Changes of each part: all that fit into two minutes of a debug build on two cores.
 const CHANGES: usize = 2_500;
+
+/// The same over PostgreSQL, where each takes many times as long.
+const CHANGES_OVER_POSTGRES: usize = 250;
 
 /// Records and entries of indexes that they write or remove.
 const MIN_ROWS: u64 = 1_000_000;
@@ -100,6 +105,23 @@ fn write(server: &Server, writers: &mut [Writer], changes: usize) {
             writer.step()?;
         }
         Ok(())
+    });
+}
+
+/// Ends the database under the writers, in the middle of so many changes, and starts it again: they wait for it.
+fn write_over_crash(server: &Server, writers: &mut [Writer], changes: usize) {
+    let begun = AtomicUsize::new(0);
+    at_once(server, writers, |writer| {
+        loop {
+            let nth = begun.fetch_add(1, Ordering::Relaxed);
+            if nth >= changes || server.faults.count() > 0 {
+                return Ok(());
+            }
+            if nth == changes / 2 {
+                server.crash_database();
+            }
+            writer.step()?;
+        }
     });
 }
 
@@ -216,4 +238,24 @@ fn everything_acknowledged_is_there_at_once_and_after_checkpoints_restarts_and_k
     for _ in 0..FULL_SEEDS {
         history(&mut seed, FULL * CHANGES, FULL_MIN_ROWS);
     }
+}
+
+#[test]
+fn over_postgres_everything_acknowledged_is_there_after_restarts_kills_and_crashes_of_the_database()
+{
+    let Some(mut server) = Server::over_postgres() else { return };
+    let changes = if is_full() { FULL * CHANGES_OVER_POSTGRES } else { CHANGES_OVER_POSTGRES };
+    let mut writers = writers(&server, &mut Dice::new());
+    for _ in 0..PARTS {
+        write(&server, &mut writers, changes);
+        compare(&mut server, &writers, "written", SAMPLE);
+        write_over_crash(&server, &mut writers, changes);
+        compare(&mut server, &writers, "after a crash of the database", SAMPLE);
+        server.restart();
+        write_until_killed(&mut server, &mut writers, changes / 2);
+        compare(&mut server, &writers, "after a kill", SAMPLE);
+    }
+    compare(&mut server, &writers, "in the end", 1);
+    let left = server.check();
+    server.assert_sound("checked", &format!("{} rows changed, {left} are left", server.rows()));
 }

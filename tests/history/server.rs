@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use crate::client::server_log::DATABASE_AWAY;
 use crate::client::{Caller, raw, within};
 use crate::model::Who;
+use crate::postgres_server::PostgresServer;
 use crate::process::{PASSWORD, Place, Serving};
 
 /// A service manager waits longer before it kills.
@@ -52,6 +54,8 @@ impl Faults {
 pub struct Server {
     place: Place,
     serving: Serving,
+    /// Where its store is, unless that is in files.
+    database: Option<Mutex<PostgresServer>>,
     pub faults: Arc<Faults>,
     /// The owner of `acme`, in a session, and the id of that user.
     pub owner: Arc<Who>,
@@ -61,8 +65,15 @@ pub struct Server {
     rows: AtomicU64,
 }
 
-fn serve(place: &Place) -> Serving {
-    Serving::start(place, &["--rate-limit", "0"])
+/// What may be in its log.
+fn expected(is_over_database: bool) -> &'static [&'static str] {
+    if is_over_database { DATABASE_AWAY } else { &[] }
+}
+
+fn serve(place: &Place, is_over_database: bool) -> Serving {
+    let mut serving = Serving::start(place, &["--rate-limit", "0"]);
+    serving.expect_errors(expected(is_over_database));
+    serving
 }
 
 /// Sends SIGKILL to a process.
@@ -72,9 +83,23 @@ pub fn kill(pid: u32) {
 }
 
 impl Server {
+    /// A server of a store in files.
     pub fn start() -> Self {
-        let (place, _) = Place::founded();
-        let serving = serve(&place);
+        Self::of(Place::new(), None)
+    }
+
+    /// A server of a store in PostgreSQL; none if that is not installed.
+    pub fn over_postgres() -> Option<Self> {
+        let database = PostgresServer::start(&["fsync=off", "max_connections=200"])?;
+        let mut place = Place::new();
+        let key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+        place.set(&[("ROADSTEAD_SECRET_KEY", key), ("ROADSTEAD_STORE", &database.url())]);
+        Some(Self::of(place, Some(Mutex::new(database))))
+    }
+
+    fn of(place: Place, database: Option<Mutex<PostgresServer>>) -> Self {
+        place.init(&["--json"], None).succeeds();
+        let serving = serve(&place, database.is_some());
         let sign_in = json!({"email": "ada@acme.test", "password": PASSWORD});
         let anonymous = Caller::anonymous(serving.address, "acme");
         let session = anonymous.ask("POST", "/auth/sign-in").json(&sign_in).send().ok();
@@ -89,6 +114,7 @@ impl Server {
         Server {
             place,
             serving,
+            database,
             faults: Arc::default(),
             owner,
             owner_id,
@@ -128,7 +154,14 @@ impl Server {
     /// Stops the server in order, and starts it again.
     pub fn restart(&mut self) {
         self.stop();
-        self.serving = serve(&self.place);
+        self.serving = serve(&self.place, self.database.is_some());
+    }
+
+    /// Ends the database as a crash does, and starts it again.
+    pub fn crash_database(&self) {
+        let mut database = self.database.as_ref().expect("it is over one").lock().unwrap();
+        database.crash();
+        database.resume();
     }
 
     pub fn pid(&self) -> u32 {
@@ -138,7 +171,7 @@ impl Server {
     /// Starts the server again that was killed.
     pub fn revive(&mut self) {
         self.look_into_log();
-        self.serving = serve(&self.place);
+        self.serving = serve(&self.place, self.database.is_some());
     }
 
     /// Stops the server in order.
@@ -157,7 +190,11 @@ impl Server {
     /// Waits for the end of the process, and notes what its log says that nobody asked for.
     fn look_into_log(&mut self) -> Option<i32> {
         let (code, _, log) = self.serving.ends();
-        let is_bad = |line: &&str| line.contains(" ERROR ") || line.contains("panicked");
+        let expected = expected(self.database.is_some());
+        let is_expected = |line: &str| expected.iter().any(|part| line.contains(part));
+        let is_bad = |line: &&str| {
+            line.contains("panicked") || line.contains(" ERROR ") && !is_expected(line)
+        };
         let mut bad = log.lines().filter(is_bad);
         bad.by_ref().take(3).for_each(|line| self.faults.note(format!("log: {line}")));
         match bad.count() {

@@ -2,11 +2,12 @@
 
 use roadstead::base::Error;
 use roadstead::store::engine::conformance::TABLE;
-use roadstead::store::engine::{Engine as _, WriteBatch, WriteOp};
+use roadstead::store::engine::{Engine as _, WriteBatch, WriteOp, is_outcome_unknown};
 
 use super::{commit, get, put};
+use crate::client::eventually;
 use crate::open;
-use crate::postgres_server::{new_schema, shared};
+use crate::postgres_server::{PostgresServer, new_schema, shared};
 
 #[test]
 fn a_write_that_fails_is_told_by_its_own_error_and_nothing_of_its_transaction_is_stored() {
@@ -46,8 +47,33 @@ fn a_warning_that_comes_with_a_write_leaves_no_doubt_about_its_commit() {
          CREATE TRIGGER warns AFTER INSERT ON {schema}.kv \
          FOR EACH STATEMENT EXECUTE FUNCTION {schema}.warn()"
     ));
-    for nth in [b"1", b"2", b"3"] {
-        commit(&engine, move |_| Ok(put(&[("row", nth)]))).unwrap();
-        assert_eq!(get(&*engine.snapshot(), b"row"), Some(nth.to_vec()));
+    let slots = || server.sql(&format!("SELECT count(*) FROM {schema}.kv_slot"));
+    for nth in 0..100_u8 {
+        commit(&engine, move |_| Ok(put(&[("row", &[nth])]))).unwrap();
+        assert_eq!(get(&*engine.snapshot(), b"row"), Some(vec![nth]));
+        assert_eq!(slots(), "1", "the same connection goes on");
     }
+}
+
+#[test]
+fn a_commit_whose_wait_for_a_standby_was_cancelled_is_not_acknowledged() {
+    let Some(server) = PostgresServer::start(&["fsync=off"]) else { return };
+    let engine = open(&server, &new_schema(), None);
+    commit(&engine, |_| Ok(put(&[("row", b"before")]))).unwrap();
+    let standby = |name: &str| {
+        server.sql(&format!("ALTER SYSTEM SET synchronous_standby_names = '{name}'"));
+        server.sql("SELECT pg_reload_conf()");
+    };
+    standby("nobody");
+    std::thread::scope(|scope| {
+        let committing = scope.spawn(|| commit(&engine, |_| Ok(put(&[("row", b"after")]))));
+        let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
+                      WHERE wait_event = 'SyncRep'";
+        eventually("cancelled", || (server.sql(cancel) == "1").then_some(()));
+        let end = committing.join().unwrap();
+        assert!(end.as_ref().is_err_and(is_outcome_unknown), "{end:?}");
+    });
+    assert_eq!(get(&*engine.snapshot(), b"row"), Some(b"after".to_vec()));
+    standby("");
+    commit(&engine, |_| Ok(put(&[("row", b"last")]))).unwrap();
 }

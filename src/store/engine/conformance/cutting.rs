@@ -99,7 +99,8 @@ fn forward(client: TcpStream, server: TcpStream, state: &Arc<State>) -> std::io:
     thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(len @ 1..) = answers.read(&mut buffer) {
-            if silent.load(Ordering::SeqCst) || asker.write_all(&buffer[..len]).is_err() {
+            // A server that cannot answer what comes before the commit would not go on to it.
+            if !silent.load(Ordering::SeqCst) && asker.write_all(&buffer[..len]).is_err() {
                 break;
             }
         }

@@ -17,6 +17,7 @@ use super::reader::{Kind, TransactionReader};
 use super::settings::Control;
 use super::shared::Shared;
 use super::slot::{RECONNECT_PAUSE, Resolved, Slot, SlotValue, fresh};
+use super::sql::MOVE_SLOT;
 use crate::base::{Error, Result};
 use crate::store::{Clock, Topic};
 
@@ -308,7 +309,7 @@ impl Shared {
             }
         };
         let next = self.slots().next_value();
-        let moved = Slot { value: next, ..slot.clone() };
+        let mut moved = Slot { value: next, ..slot.clone() };
         // A control goes on without it.
         let lease = lease.filter(|_| self.control != Some(Control::Unfenced));
         // Nobody may use it before its value is certain.
@@ -329,9 +330,14 @@ impl Shared {
                 }
                 End::Failed(failure)
             }
-            Commit::Doubtful => {
+            Commit::Doubtful if self.is_followed(&connection, &mut moved, deadline) => {
+                connection.slot = Some(moved.clone());
                 self.pool.put(connection);
-                self.find_out(Failure::Blocked, slot, (next, deadline))
+                End::Completed(Ok(()))
+            }
+            Commit::Doubtful => {
+                tracing::error!("a commit is stored, but perhaps not on a standby");
+                End::Completed(Err(outcome_unknown()))
             }
             Commit::Unanswered => {
                 let why = connection.not_answered();
@@ -350,8 +356,21 @@ impl Shared {
         end
     }
 
-    /// Finds out what became of a commit that nobody else waits for any more. A later one that waits for the
-    /// standby proves that this one is there.
+    /// Moves the slot once more. If that is on the standby, so is what the same server committed before.
+    fn is_followed(&self, connection: &Connection, slot: &mut Slot, deadline: Instant) -> bool {
+        let next = self.slots().next_value();
+        let (id, from, to): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
+        let moved = connection
+            .execute(self.begin_write())
+            .and_then(|()| connection.change_once(MOVE_SLOT, &[&id, &from, &to]));
+        // A warning that comes with the write is not one of this commit.
+        let is_followed = matches!(moved, Ok(1))
+            && matches!(connection.commit(resolve_deadline(deadline)), Commit::Done);
+        slot.value = next;
+        is_followed
+    }
+
+    /// Finds out how a commit ended that was not answered.
     fn find_out(
         &self,
         why: Failure,
@@ -361,7 +380,7 @@ impl Shared {
         if self.control == Some(Control::RepeatUnanswered) {
             return End::Failed(Failure::Conflict);
         }
-        let deadline = deadline.max(Instant::now() + RESOLVE_TIME);
+        let deadline = resolve_deadline(deadline);
         let resolved = self.unanswered.count(|| self.resolve(&mut slot, next, deadline));
         if resolved != Resolved::Unknown {
             self.slots().give_back(slot.clone());
@@ -370,7 +389,7 @@ impl Shared {
             Resolved::Committed => End::Completed(Ok(())),
             Resolved::NotCommitted => End::Failed(why),
             Resolved::Unknown => {
-                tracing::error!("the outcome of a commit is unknown");
+                tracing::error!("a commit was not answered; its outcome is unknown");
                 // Others find its slot moved by themselves.
                 if self.notifies_nodes {
                     self.unknown_outcomes.add(slot);
@@ -408,6 +427,11 @@ impl Shared {
         }
         Ok(changes)
     }
+}
+
+/// Until when the outcome of a commit is sought whose attempts had time until `deadline`.
+fn resolve_deadline(deadline: Instant) -> Instant {
+    deadline.max(deadline.min(Instant::now()) + RESOLVE_TIME)
 }
 
 /// Whether another run of it may begin.

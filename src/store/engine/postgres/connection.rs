@@ -170,7 +170,8 @@ pub enum Commit {
     Failed(Failure),
     /// It may be stored.
     Unanswered,
-    /// It is stored, but a warning came with it or with a write: perhaps it is not on the standby.
+    /// It is stored, but a warning came with it, or with a write that was sent with it: perhaps it is not on the
+    /// standby.
     Doubtful,
 }
 
@@ -276,8 +277,7 @@ impl Connection {
         let mut commit = Next::new(self.client.batch_execute("COMMIT"));
         // What was not sent must not be missing in what is committed.
         let is_sent = || !has_failed.get();
-        let until = commit_deadline(deadline);
-        match wait_before(writing, (&mut commit, is_sent), until) {
+        match wait_before(writing, (&mut commit, is_sent), Instant::now() + STATEMENT_TIME) {
             Some(Ok(_)) => {
                 let end = self.outcome(commit.wait(commit_deadline(deadline)));
                 if matches!(end, Commit::Failed(_)) {
@@ -346,7 +346,7 @@ impl Connection {
     }
 }
 
-/// Until when is waited for a commit, or what comes before it, that is sent now.
+/// Until when the answer to a commit is waited for from now on.
 fn commit_deadline(deadline: Instant) -> Instant {
     deadline.min(Instant::now() + STATEMENT_TIME)
 }

@@ -143,7 +143,8 @@ impl Shared {
             connection.change_once(MOVE_SLOT, &[&id, &from, &to])
         };
         connection.execute(BEGIN_WRITE)?;
-        // Waits for the lost transaction to end, if it has not: it has changed the same row.
+        // Waits for the lost transaction to end, if it has changed the same row and has not. If it has not got
+        // there yet, it fails when it does.
         if change(&slot.value)? == 1 {
             tried.instead.push(next);
             return match connection.commit(deadline) {

@@ -1,5 +1,5 @@
-//! The statements of the engine: plain SQL with `unnest`, `LATERAL`, `ON CONFLICT` and a window function,
-//! which other databases that speak PostgreSQL's protocol have too. No advisory locks, no system columns.
+//! The statements of the engine: plain SQL with `unnest`, `LATERAL`, `ON CONFLICT`, a window function and a
+//! changing `WITH`, which other databases that speak PostgreSQL's protocol have too. No advisory locks, no system columns.
 
 use tokio_postgres::{Client, Error, Statement};
 
