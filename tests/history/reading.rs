@@ -4,15 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::client::{Caller, Reply};
+use crate::client::{Caller, Reply, within};
 use crate::model::{List, Model, Order, Who};
 use crate::server::Server;
 
 /// Two cores have work enough with them.
 const READERS: usize = 4;
+
+/// How long a database that was ended takes to be back, on a busy machine.
+const DATABASE_BACK: Duration = Duration::from_secs(60);
 
 /// More than a page, so that lists continue; and so few that they do it often.
 const PAGE: usize = 150;
@@ -39,8 +43,16 @@ impl Asker {
 
     pub fn get(&mut self, who: &Who, path: &str) -> io::Result<Reply> {
         let caller = self.be(who);
-        caller.ask("GET", &caller.in_org(path)).try_send()
+        send(|| caller.ask("GET", &caller.in_org(path)).try_send())
     }
+}
+
+/// Sends a request, again while the answer is that the database is away: nothing of it is stored then.
+pub fn send(mut ask: impl FnMut() -> io::Result<Reply>) -> io::Result<Reply> {
+    within(DATABASE_BACK, "the database", || match ask() {
+        Ok(reply) if reply.status == 503 && reply.json()["code"] == "store_unavailable" => None,
+        end => Some(end),
+    })
 }
 
 /// A comparison: the fault found, or that the server is gone.
@@ -100,7 +112,7 @@ pub fn nothing(asker: &mut Asker, who: &Who, path: &str) -> Compared {
 /// Uses an API key.
 pub fn key(asker: &mut Asker, org: &str, text: &str, name: &str, is_valid: bool) -> Compared {
     let who = Who { org: org.into(), bearer: text.into() };
-    let reply = asker.be(&who).ask("GET", "/whoami").try_send()?;
+    let reply = send(|| asker.be(&who).ask("GET", "/whoami").try_send())?;
     let fits = match reply.status {
         200 => is_valid && reply.json()["apiKey"]["name"] == name,
         status => !is_valid && status == 401,

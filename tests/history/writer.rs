@@ -195,13 +195,13 @@ impl Writer {
     fn send(&mut self, change: &Change) -> io::Result<Reply> {
         let caller = self.asker.be(&change.who);
         if change.method == "DELETE" {
-            return caller.ask("DELETE", &caller.in_org(&change.path)).try_send();
+            return reading::send(|| caller.ask("DELETE", &caller.in_org(&change.path)).try_send());
         }
         let mut ask = caller.ask(change.method, &change.path).org_json(change.body.clone());
         if !change.key.is_empty() {
             ask = ask.with("Idempotency-Key", &change.key);
         }
-        ask.try_send()
+        reading::send(|| ask.try_send())
     }
 
     fn learn(&mut self, change: &Change, reply: &Reply) -> Done<Value> {

@@ -2,9 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Forwards connections to a port of this machine.
 pub struct Relay {
@@ -29,8 +30,7 @@ impl Relay {
         Self::far(port, Duration::ZERO)
     }
 
-    /// The same, on which a round trip takes longer by `delay`. What is sent before the answer to what was
-    /// sent last waits for that, too.
+    /// The same, on which a round trip takes longer by `delay`.
     pub fn far(port: u16, delay: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let relay = Relay { port: listener.local_addr().unwrap().port(), state: Arc::default() };
@@ -64,16 +64,29 @@ impl Relay {
     }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream, state: &State, delay: Duration) {
-    let mut bytes = [0; 64 * 1024];
-    while let Ok(read @ 1..) = from.read(&mut bytes) {
-        state.wait();
-        thread::sleep(delay);
-        if to.write_all(&bytes[..read]).is_err() {
-            break;
+fn forward(from: TcpStream, mut to: TcpStream, state: &State, delay: Duration) {
+    let (send, sent) = channel::<(Instant, Vec<u8>)>();
+    thread::scope(|scope| {
+        let mut here = &from;
+        scope.spawn(move || {
+            // What is on its way at the same time arrives at the same time.
+            for (at, bytes) in sent {
+                state.wait();
+                thread::sleep((at + delay).saturating_duration_since(Instant::now()));
+                if to.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+            state.wait();
+            let _ = to.shutdown(Shutdown::Both);
+            let _ = here.shutdown(Shutdown::Both);
+        });
+        let mut bytes = [0; 64 * 1024];
+        while let Ok(read @ 1..) = here.read(&mut bytes) {
+            if send.send((Instant::now(), bytes[..read].to_vec())).is_err() {
+                break;
+            }
         }
-    }
-    state.wait();
-    let _ = to.shutdown(Shutdown::Both);
-    let _ = from.shutdown(Shutdown::Both);
+        drop(send);
+    });
 }
