@@ -153,6 +153,14 @@ pub fn too_few(members: &[Member], approvers: &[String], needed: impl Borrow<u32
     texts::too_few(members.iter().filter(can).count(), *needed.borrow())
 }
 
+/// Warns of those of the approvers who cannot approve; empty if all can.
+pub fn unable(members: &[Member], approvers: &[String]) -> String {
+    let unable =
+        members.iter().filter(|one| !one.can_approve() && approvers.contains(&one.user_id));
+    let names: Vec<_> = unable.map(Member::as_approver).collect();
+    if names.is_empty() { names.concat() } else { format!("Not all can: {}.", names.join(", ")) }
+}
+
 /// The people whom a second factor, once it is required, keeps out until they turn theirs on.
 pub fn without_second_factor(members: &[Member]) -> String {
     let lacks = |member: &&Member| member.second_factor.0 == Some(false);
@@ -276,7 +284,11 @@ mod tests {
         assert_eq!(warned(&["a", "b", "c"], 1), "");
         assert!(warned(&["a", "b"], 2).starts_with("Only 1 of them can approve now, and 2 must."));
         assert!(warned(&["b", "c"], 1).starts_with("Nobody of them can approve now"));
+        let named = |approvers: [&str; 2]| unable(&members, &approvers.map(String::from));
+        assert_eq!(named(["a", "d"]), "");
+        assert_eq!(named(["a", "b"]), "Not all can: b (cannot approve: a viewer).");
     }
+
     #[test]
     fn whom_a_rule_would_keep_out_is_named() {
         let members: Vec<_> = (0..12).map(|n| member(&format!("m{n}"), "member", true)).collect();

@@ -39,8 +39,9 @@ const SEARCHED: [&str; 9] = [
     "tool",
 ];
 /// Kinds with pages by their id: kind, route, and page below the organization's.
-const LISTED: [(&str, &str, &str); 4] = [
+const LISTED: [(&str, &str, &str); 5] = [
     ("channel", "/notifications/channels", "/operations/channels"),
+    ("label_change", "/registries/artifacts/label-changes", "/label-changes"),
     ("listing", "/agent-index/listings", "/directory/listings"),
     ("llm_provider", "/llm-providers", "/settings/llm-providers"),
     ("prompt_provider", "/prompt-providers", "/settings/prompt-providers"),
@@ -75,7 +76,7 @@ impl<'a> Things<'a> {
 
     async fn look_up(&self, kind: &str, id: &str) -> Result<Option<Thing>> {
         let is_id = !Id::<()>::parse(id).is_nil();
-        if matches!(kind, "member" | "user") {
+        if matches!(kind, "member" | "user" | "service_account") {
             let path = format!("/settings/members/{}", segment(id));
             let member = self.members.iter().find(|(known, _)| known == id);
             if self.members.is_empty() && is_id {

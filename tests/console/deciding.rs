@@ -69,6 +69,8 @@ fn a_viewer_who_is_asked_reads_why_she_cannot_decide_and_can_as_a_member() {
         assert!(page.links().contains(&own), "{path}: {:?}", page.links());
     }
     assert_eq!(vera.get(&own).status, 200);
+    let today = vera.get("/o/acme");
+    today.hides("Waits for your approval").hides("wait for your approval");
     let asked = api.get(&format!("/agents/deployments/{job}/approvals")).items().remove(0);
     assert_eq!(
         (&asked["decision"], &asked["user"]["canDecide"]),
@@ -122,4 +124,36 @@ fn a_key_whose_maker_has_left_is_refused_until_an_admin_takes_it_over() {
     let path = list.links().into_iter().find(|link| link.ends_with("/take-over")).unwrap();
     ada.submit(&ada.get(&path), &path, &[]).shows("You answer for the key now.");
     assert_eq!(status(), 200);
+}
+
+#[test]
+fn forms_name_the_approvers_who_cannot_approve_beside_those_who_can() {
+    let server = Running::new();
+    server.add("ben", "member");
+    let api = server.ada();
+    let members = api.get("/organizations/members").items();
+    let ids: Vec<_> = members.iter().map(|member| member["userId"].clone()).collect();
+    assert_eq!(ids.len(), 2);
+    server.deployable(&["scribe"], json!({"approverIds": ids, "minApprovals": 1}));
+    let protection = json!({"minRole": "member", "approvals": {"approverIds": ids,
+        "minApprovals": 1}});
+    api.put("/registries/main/protected-labels/production", protection).ok();
+    let environment = api.get("/environments").items()[0]["id"].as_str().unwrap().to_string();
+    let ada = server.signed_in("ada@acme.test");
+    let forms = [
+        format!("/o/acme/environments/{environment}/edit"),
+        "/o/acme/registries/main/labels/production".to_string(),
+    ];
+    for form in &forms {
+        let page = ada.get(form);
+        page.shows("Not all can: ")
+            .shows("(cannot approve yet: nobody vouches")
+            .hides("of them can");
+    }
+    let ben = members.iter().find(|member| member["email"] == "ben@acme.test").unwrap();
+    let ben = format!("/organizations/members/{}", ben["userId"].as_str().unwrap());
+    api.patch(&ben, json!({"emailVerified": true})).ok();
+    for form in &forms {
+        ada.get(form).hides("Not all can");
+    }
 }

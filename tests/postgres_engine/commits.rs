@@ -1,6 +1,6 @@
 //! The writes of a transaction and its commit, which are sent together.
 
-use roadstead::base::Error;
+use roadstead::base::{Error, Result};
 use roadstead::store::engine::conformance::TABLE;
 use roadstead::store::engine::{Engine as _, WriteBatch, WriteOp, is_outcome_unknown};
 
@@ -66,7 +66,12 @@ fn a_commit_whose_wait_for_a_standby_was_cancelled_is_not_acknowledged() {
     };
     standby("nobody");
     std::thread::scope(|scope| {
-        let committing = scope.spawn(|| commit(&engine, |_| Ok(put(&[("row", b"after")]))));
+        // The setting may come into force a moment later.
+        let committing = scope.spawn(|| -> Result<()> {
+            loop {
+                commit(&engine, |_| Ok(put(&[("row", b"after")])))?;
+            }
+        });
         let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity \
                       WHERE wait_event = 'SyncRep'";
         eventually("cancelled", || (server.sql(cancel) == "1").then_some(()));

@@ -161,7 +161,11 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
         .0
         .map(|own| (own.approver_ids, own.min_approvals))
         .unwrap_or_default();
-    let warning = roster::too_few(&roster::members(&visit.api).await?, &stored, needed);
+    let members = roster::members(&visit.api).await?;
+    let warning = match roster::too_few(&members, &stored, needed) {
+        none if none.is_empty() => roster::unable(&members, &stored),
+        too_few => too_few,
+    };
     let frame = crumbs(visit, visit.frame(&format!("Change {}", environment.name)));
     let frame = frame.crumb(environment.name, visit.above()).failed(error.as_ref());
     let frame = form.ready(frame, visit, error.as_ref());

@@ -174,7 +174,12 @@ async fn edit(visit: &Visit, error: Option<Error>) -> Result<Reply> {
     visit.require(Method::Put, "/registries/id/protected-labels/label")?;
     let mut form = settings(visit).await?;
     let stored: ProtectedLabel = form.stored()?;
-    let warning = stored.warning(&roster::members(&visit.api).await?);
+    let members = roster::members(&visit.api).await?;
+    let approvers = stored.approvals.as_ref().map(|own| own.approver_ids.as_slice());
+    let warning = match stored.warning(&members) {
+        none if none.is_empty() => roster::unable(&members, approvers.unwrap_or_default()),
+        warning => warning,
+    };
     let frame = visit.frame(&format!("Who moves {}", stored.label));
     let frame = crumbs(visit, frame).failed(error.as_ref());
     let frame = form.ready(frame, visit, error.as_ref());

@@ -108,14 +108,14 @@ async fn jobs(
 /// The jobs that wait for the visitor's approval.
 async fn approvals(visit: &Visit) -> Result<Group> {
     let group = jobs(visit, "Waits for your approval", "mine", ("approver", "me")).await?;
-    unless_unverified(visit, group, "You are asked to approve, and cannot yet").await
+    unless_unable(visit, group, "You are asked to approve, and cannot yet").await
 }
 
-/// What waits for the visitor's approval: with this title as long as nobody vouches for their address,
-/// since they can only look at it.
-async fn unless_unverified(visit: &Visit, group: Group, title: &'static str) -> Result<Group> {
-    if group.rows.is_empty() || member(&visit.api, &visit.signed_in().user.id).await?.email_verified
-    {
+/// What waits for the visitor's approval: with this title as long as they are a viewer or nobody vouches for
+/// their address, since they can only look at it.
+async fn unless_unable(visit: &Visit, group: Group, title: &'static str) -> Result<Group> {
+    let user = &visit.signed_in().user.id;
+    if group.rows.is_empty() || member(&visit.api, user).await?.can_approve() {
         return Ok(group);
     }
     Ok(Group { title, kind: "off", ..group })
@@ -141,7 +141,7 @@ async fn label_changes(visit: &Visit) -> Result<Group> {
         is_cut: found.next_cursor.is_some(),
         rows: found.items.into_iter().map(row).collect(),
     };
-    unless_unverified(visit, group, "You are asked to approve labels, and cannot yet").await
+    unless_unable(visit, group, "You are asked to approve labels, and cannot yet").await
 }
 
 /// When the last days begin.

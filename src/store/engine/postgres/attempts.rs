@@ -262,6 +262,11 @@ impl Shared {
     ) -> End {
         let begun = Instant::now();
         let end = match self.ready_to_write(connection, deadline) {
+            // Opening one may have taken long.
+            Ok((connection, _)) if Instant::now() > deadline => {
+                self.abandon(Some(connection));
+                End::Failed(Failure::TooLong)
+            }
             Ok(ready) => self.send_and_commit(ready, &writes, (deadline, lease), told),
             Err(failure) => End::Failed(failure),
         };
@@ -358,14 +363,18 @@ impl Shared {
 
     /// Moves the slot once more. If that is on the standby, so is what the same server committed before.
     fn is_followed(&self, connection: &Connection, slot: &mut Slot, deadline: Instant) -> bool {
+        let deadline = resolve_deadline(deadline);
+        if Instant::now() >= deadline {
+            return false;
+        }
         let next = self.slots().next_value();
         let (id, from, to): (&[u8], &[u8], &[u8]) = (&slot.id, &slot.value, &next);
         let moved = connection
             .execute(self.begin_write())
             .and_then(|()| connection.change_once(MOVE_SLOT, &[&id, &from, &to]));
         // A warning that comes with the write is not one of this commit.
-        let is_followed = matches!(moved, Ok(1))
-            && matches!(connection.commit(resolve_deadline(deadline)), Commit::Done);
+        let is_followed =
+            matches!(moved, Ok(1)) && matches!(connection.commit(deadline), Commit::Done);
         slot.value = next;
         is_followed
     }

@@ -224,7 +224,8 @@ where
         loop {
             match std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 Some(Ok(AsyncMessage::Notice(notice))) => {
-                    if notice.parsed_severity() == Some(Severity::Warning) {
+                    // Not every database says it so that it is not translated.
+                    if notice.parsed_severity().is_none_or(|one| one == Severity::Warning) {
                         warning.store(true, Ordering::SeqCst);
                     }
                 }

@@ -99,6 +99,15 @@ fn row(table: &str, key: &str, name: &str) -> String {
     )
 }
 
+/// A condition on the lease `$5` of the table `$4`: it still has the value `$6`.
+const UNDER_LEASE: &str =
+    " AND EXISTS (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)";
+
+/// See [`Statements::move_slot`].
+fn move_slot(condition: &str) -> String {
+    format!("WITH moved AS ({MOVE_SLOT}{condition} RETURNING 1) SELECT 1 / count(*) FROM moved")
+}
+
 impl Statements {
     /// Prepares them in one round trip.
     pub async fn prepare(client: &Client) -> Result<Self, Error> {
@@ -115,14 +124,7 @@ impl Statements {
              kv.key IS NULL FROM unnest($2::bytea[]) AS wanted (key) LEFT JOIN {} ON TRUE",
             row("$1", "wanted.key", "kv")
         );
-        let [move_slot, move_slot_under_lease] =
-            ["", " AND EXISTS (SELECT 1 FROM kv WHERE tbl = $4 AND key = $5 AND kv.value = $6)"]
-                .map(|under_lease| {
-                    format!(
-                        "WITH moved AS ({MOVE_SLOT}{under_lease} RETURNING 1) \
-                 SELECT 1 / count(*) FROM moved"
-                    )
-                });
+        let [free, under_lease] = ["", UNDER_LEASE].map(move_slot);
         let (
             get,
             find,
@@ -157,8 +159,8 @@ impl Statements {
                 "DELETE FROM kv USING unnest($1::smallint[], $2::bytea[]) AS gone (tbl, key) \
                  WHERE kv.tbl = gone.tbl AND kv.key = gone.key"
             ),
-            client.prepare(&move_slot),
-            client.prepare(&move_slot_under_lease),
+            client.prepare(&free),
+            client.prepare(&under_lease),
         )?;
         Ok(Statements {
             get,
